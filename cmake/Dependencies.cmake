@@ -1,0 +1,43 @@
+# Libraries the project stands on. Debian's packages, and LibTorch from CMAKE_PREFIX_PATH or, where
+# that names none, from the project's own .venv.
+find_package(Threads REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(JPEG REQUIRED)
+find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
+find_library(XXHASH_LIBRARY xxhash REQUIRED)
+add_library(xxhash::xxhash INTERFACE IMPORTED)
+target_include_directories(xxhash::xxhash INTERFACE ${XXHASH_INCLUDE})
+target_link_libraries(xxhash::xxhash INTERFACE ${XXHASH_LIBRARY})
+
+# Note [Finding torch]: find_package(Torch) enables the CUDA language and then needs nvcc and the
+# toolkit's headers. Only C++ is compiled against torch here, so its libraries are named directly.
+file(GLOB venv_torch ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
+find_path(TORCH_ROOT include/ATen/ATen.h HINTS $ENV{LIBTORCH} ${CMAKE_PREFIX_PATH} ${venv_torch}
+          PATH_SUFFIXES ../../.. NO_CMAKE_SYSTEM_PATH REQUIRED
+          DOC "LibTorch's folder: it holds include/ and lib/")
+find_library(C10_CUDA c10_cuda PATHS ${TORCH_ROOT}/lib NO_DEFAULT_PATH)
+get_filename_component(SITE_PACKAGES ${TORCH_ROOT}/.. ABSOLUTE)
+
+add_library(torch::torch INTERFACE IMPORTED)
+# SYSTEM: torch's own headers do not pass our warnings.
+target_include_directories(torch::torch SYSTEM INTERFACE ${TORCH_ROOT}/include
+                           ${TORCH_ROOT}/include/torch/csrc/api/include)
+target_link_directories(torch::torch INTERFACE ${TORCH_ROOT}/lib)
+target_link_libraries(torch::torch INTERFACE torch_cpu c10 nlohmann_json::nlohmann_json)
+if(C10_CUDA)
+  # The CUDA half registers its kernels when it is loaded: nothing refers to it, so the linker must
+  # be told to keep it.
+  target_link_libraries(torch::torch INTERFACE -Wl,--push-state,--no-as-needed torch_cuda c10_cuda
+                        -Wl,--pop-state)
+  target_compile_definitions(torch::torch INTERFACE TRAINER_CUDA)
+endif()
+file(GLOB cuda_include ${SITE_PACKAGES}/nvidia/cu13/include)
+if(cuda_include)
+  target_include_directories(torch::torch SYSTEM INTERFACE ${cuda_include})
+elseif(EXISTS /usr/local/cuda/include)
+  target_include_directories(torch::torch SYSTEM INTERFACE /usr/local/cuda/include)
+endif()
+set(TRAINER_TORCH_RPATH ${TORCH_ROOT}/lib)

@@ -1,0 +1,57 @@
+#include "core/log.h"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+
+#include "core/error.h"
+
+namespace trainer::log {
+namespace {
+
+struct Destinations {
+  std::shared_ptr<spdlog::sinks::stderr_color_sink_mt> console;
+  std::shared_ptr<spdlog::logger> logger;
+};
+
+Destinations& destinations() {
+  static Destinations* all = [] {
+    auto* made = new Destinations;  // never destroyed: threads may log while the process ends
+    made->console = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
+        std::getenv("NO_COLOR") != nullptr ? spdlog::color_mode::never
+                                           : spdlog::color_mode::automatic);
+    made->console->set_pattern("%^%v%$");
+    made->logger = std::make_shared<spdlog::logger>("trainer", made->console);
+    made->logger->flush_on(spdlog::level::warn);
+    return made;
+  }();
+  return *all;
+}
+
+}  // namespace
+
+void add_file(const std::filesystem::path& file) {
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
+    sink->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+    destinations().logger->sinks().push_back(std::move(sink));
+  } catch (const spdlog::spdlog_ex& failure) {
+    throw Error(Exit::storage, std::string("cannot open the log file: ") + failure.what());
+  }
+}
+
+void set_console(bool on) {
+  destinations().console->set_level(on ? spdlog::level::info : spdlog::level::warn);
+}
+
+void info(std::string_view message) { destinations().logger->info("{}", message); }
+
+void warning(std::string_view message) { destinations().logger->warn("warning: {}", message); }
+
+void error(std::string_view message) { destinations().logger->error("error: {}", message); }
+
+void flush() { destinations().logger->flush(); }
+
+}  // namespace trainer::log

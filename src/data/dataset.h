@@ -1,0 +1,46 @@
+// What the loader reads from: a finite, randomly accessible set of samples that fills memory the
+// loader owns. No torch here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/experiment.h"
+
+namespace trainer::data {
+
+// An 8-bit image, rows top to bottom, channels interleaved (HWC).
+struct Image {
+  int height = 0;
+  int width = 0;
+  int channels = 0;
+  std::vector<std::uint8_t> pixels;  // height * width * channels
+};
+
+// Where samples come from. Read-only after construction; `read` is called from many threads.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual std::int64_t size() const = 0;
+  // In the order of their indices; empty where classes have no names.
+  virtual const std::vector<std::string>& class_names() const = 0;
+  virtual std::int64_t classes() const = 0;
+  // Decoded sample `index` into `image` (its capacity is reused), converted to RGB, or grey where
+  // every sample of the source is grey. Throws Error(data) naming the file, its class and the
+  // reason.
+  virtual void read(std::int64_t index, Image& image) const = 0;
+  virtual std::int64_t label(std::int64_t index) const = 0;
+  // A line for the log: kind, samples, classes, ignored files.
+  virtual std::string describe() const = 0;
+  // Changes when the samples or their order change; a resumed run compares it.
+  virtual std::uint64_t fingerprint() const = 0;
+};
+
+// Throws Error(data) where the path is missing, unreadable, empty or malformed.
+std::unique_ptr<Source> make_source(const config::Source& config, std::uint64_t seed);
+
+}  // namespace trainer::data

@@ -1,0 +1,33 @@
+// Losses and metrics over a model's output and a batch's targets, as sums: the trainer divides by
+// the weight of the whole global batch, so a loss does not depend on how the batch is cut.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/experiment.h"
+#include "core/tensors.h"
+
+namespace trainer::objectives {
+
+// 0-dim float32 tensors on the batch's device.
+struct Losses {
+  at::Tensor loss_sum;    // sum over samples of weight * loss, differentiable
+  at::Tensor weight_sum;  // sum of the weights
+};
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  // Computes in float32 whatever the logits' dtype.
+  virtual Losses loss(const Output& output, const Batch& batch) const = 0;
+  // Names of the metrics beside the loss: "accuracy", "accuracy_top5" (only with > 5 classes).
+  virtual const std::vector<std::string>& metric_names() const = 0;
+  // float64 [metric_names().size()]: weighted sums over the batch, in their order. Class targets.
+  virtual at::Tensor metric_sums(const Output& output, const Batch& batch) const = 0;
+};
+
+std::unique_ptr<Objective> make_objective(const config::Objective& config, std::int64_t classes);
+
+}  // namespace trainer::objectives
