@@ -28,16 +28,16 @@ target_include_directories(torch::torch SYSTEM INTERFACE ${TORCH_ROOT}/include
 target_link_directories(torch::torch INTERFACE ${TORCH_ROOT}/lib)
 target_link_libraries(torch::torch INTERFACE torch_cpu c10 nlohmann_json::nlohmann_json)
 if(C10_CUDA)
+  # The wheel carries the CUDA runtime and its headers; another LibTorch uses the system's toolkit.
+  find_path(CUDA_INCLUDE cuda_runtime_api.h PATHS ${SITE_PACKAGES}/nvidia/cu13/include
+            /usr/local/cuda/include NO_DEFAULT_PATH REQUIRED)
+  find_library(CUDART NAMES libcudart.so.13 libcudart.so.12 cudart REQUIRED NO_DEFAULT_PATH
+               PATHS ${SITE_PACKAGES}/nvidia/cu13/lib ${TORCH_ROOT}/lib /usr/local/cuda/lib64)
+  target_include_directories(torch::torch SYSTEM INTERFACE ${CUDA_INCLUDE})
   # The CUDA half registers its kernels when it is loaded: nothing refers to it, so the linker must
   # be told to keep it.
   target_link_libraries(torch::torch INTERFACE -Wl,--push-state,--no-as-needed torch_cuda c10_cuda
-                        -Wl,--pop-state)
+                        ${CUDART} -Wl,--pop-state)
   target_compile_definitions(torch::torch INTERFACE TRAINER_CUDA)
-endif()
-file(GLOB cuda_include ${SITE_PACKAGES}/nvidia/cu13/include)
-if(cuda_include)
-  target_include_directories(torch::torch SYSTEM INTERFACE ${cuda_include})
-elseif(EXISTS /usr/local/cuda/include)
-  target_include_directories(torch::torch SYSTEM INTERFACE /usr/local/cuda/include)
 endif()
 set(TRAINER_TORCH_RPATH ${TORCH_ROOT}/lib)
