@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything and runs the tests.
+#
+#   scripts/test.sh [--preset release|dev|asan|tsan] [CTEST ARGUMENTS...]
+#
+#   scripts/test.sh -R optim            only the tests whose name matches
+#   scripts/test.sh --preset asan       under the address and undefined-behaviour sanitizers
+#
+# Tests labelled gpu run only where there is a GPU. Exit code: ctest's.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
+
+preset=release
+arguments=()
+while (($#)); do
+  case $1 in
+    --preset)
+      need_value "$1" $#
+      preset=$2
+      shift
+      ;;
+    -h | --help) usage && exit 0 ;;
+    *) arguments+=("$1") ;;
+  esac
+  shift
+done
+
+"$ROOT/scripts/setup.sh"
+"$ROOT/scripts/build.sh" "$preset"
+if ! nvidia-smi -L >/dev/null 2>&1; then
+  say "No GPU here: tests labelled gpu are left out"
+  arguments+=(-LE '^gpu$')
+fi
+cd -- "$ROOT"
+ctest --preset "$preset" --output-on-failure "${arguments[@]}"
