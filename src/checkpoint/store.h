@@ -46,9 +46,9 @@ class Store {
 struct Loaded {
   std::filesystem::path path;
   std::int64_t step = 0;
-  nlohmann::json values;                                // state.json
-  std::vector<std::pair<std::string, State>> parts;     // by file stem, tensors on the CPU
-  State part(const std::string& name) const;            // Error(storage) where it is absent
+  nlohmann::json values;                             // state.json
+  std::vector<std::pair<std::string, State>> parts;  // by file stem, tensors on the CPU
+  State part(const std::string& name) const;         // Error(storage) where it is absent
 };
 
 // The newest good checkpoint under `folder`, or nullopt where there is none at all. One whose
