@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "config/experiment.h"
 #include "core/tensors.h"
@@ -40,6 +41,9 @@ class Feed {
   // the following step is started on a stream of its own before this returns. Two device buffers
   // with fixed addresses are used in turn (a captured step needs stable addresses).
   const StepBatch* next();
+  // Drops what was brought ahead (waiting for copies under way) and goes on from `step`, by
+  // `Loader::seek`: seek the feed, not its loader.
+  void seek(std::int64_t step);
   // Host time that next() was blocked for data since the last call.
   LoaderTimes take_times();
 

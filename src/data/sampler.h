@@ -22,6 +22,7 @@ struct StepPlace {
 class Sampler {
  public:
   // `samples` > 0, `global` > 0, 0 <= rank < ranks. With `shuffle` off, position p is sample p.
+  // Throws Error(config) where drop_last leaves no step at all.
   Sampler(std::int64_t samples, std::int64_t global, bool drop_last, bool shuffle,
           std::uint64_t seed, int rank = 0, int ranks = 1);
 
@@ -29,6 +30,8 @@ class Sampler {
   std::int64_t steps_per_epoch() const;
   // Samples trained in an epoch: fewer than samples() only with drop_last.
   std::int64_t samples_per_epoch() const;
+  // Samples of the largest share that this rank gets in any step.
+  std::int64_t largest_share() const;
   StepPlace place(std::int64_t step) const;
   std::int64_t sample(std::int64_t epoch, std::int64_t position) const;
 
