@@ -42,23 +42,29 @@ struct Weights {
   std::string path;               // .safetensors file or checkpoint folder
   bool strict = true;             // every key of the model present, and no other
   std::vector<std::string> skip;  // globs of the model's keys that are left as initialised
+  bool operator==(const Weights&) const = default;
 };
 
 struct ModelCommon {
   Auto<std::int64_t> classes;  // auto: as many as the training data has
   Maybe<Weights> weights;
   MemoryFormat memory_format = MemoryFormat::automatic;
+  bool operator==(const ModelCommon&) const = default;
 };
 struct Mlp : ModelCommon {
   std::vector<std::int64_t> hidden{256, 128};
   Activation activation = Activation::relu;
   double dropout = 0;
+  bool operator==(const Mlp&) const = default;
 };
-struct LeNet : ModelCommon {};
+struct LeNet : ModelCommon {
+  bool operator==(const LeNet&) const = default;
+};
 struct ResNet : ModelCommon {
-  int depth = 18;  // from the kind: resnet18 | resnet34 | resnet50 | resnet101
+  int depth = 18;              // from the kind: resnet18 | resnet34 | resnet50 | resnet101
   Stem stem = Stem::imagenet;  // cifar: a 3x3 first convolution of stride 1 and no max-pool
   bool zero_init_residual = false;
+  bool operator==(const ResNet&) const = default;
 };
 using Model = std::variant<Mlp, LeNet, ResNet>;
 
@@ -67,33 +73,41 @@ enum class Interpolation { bilinear, bicubic };
 struct Resize {  // shorter side to `size`
   std::int64_t size = 0;
   Interpolation interpolation = Interpolation::bilinear;
+  bool operator==(const Resize&) const = default;
 };
 struct CenterCrop {
   std::int64_t size = 0;
+  bool operator==(const CenterCrop&) const = default;
 };
 struct RandomCrop {
   std::int64_t size = 0;
   std::int64_t padding = 0;  // black pixels on each side before the crop
+  bool operator==(const RandomCrop&) const = default;
 };
 struct RandomResizedCrop {
   std::int64_t size = 0;
   std::vector<double> scale{0.08, 1.0};
   std::vector<double> ratio{3.0 / 4.0, 4.0 / 3.0};
   Interpolation interpolation = Interpolation::bilinear;
+  bool operator==(const RandomResizedCrop&) const = default;
 };
 struct HorizontalFlip {
   double p = 0.5;
+  bool operator==(const HorizontalFlip&) const = default;
 };
 struct ColorJitter {
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  bool operator==(const ColorJitter&) const = default;
 };
 struct RandomErasing {  // after normalize only; erased pixels become 0, which is then the mean
   double p = 0.5;
   std::vector<double> scale{0.02, 0.33};
   std::vector<double> ratio{0.3, 3.3};
+  bool operator==(const RandomErasing&) const = default;
 };
 struct Normalize {  // on values scaled to [0, 1]; one name stands for its numbers
   std::vector<double> mean, std;
+  bool operator==(const Normalize&) const = default;
 };
 using Transform = std::variant<Resize, CenterCrop, RandomCrop, RandomResizedCrop, HorizontalFlip,
                                ColorJitter, RandomErasing, Normalize>;
@@ -101,26 +115,32 @@ using Transform = std::variant<Resize, CenterCrop, RandomCrop, RandomResizedCrop
 enum class Split { train, test };
 struct SourceCommon {
   std::vector<Transform> transforms;
+  bool operator==(const SourceCommon&) const = default;
 };
 struct Digits : SourceCommon {  // the embedded 8x8 digits
   Split split = Split::train;
+  bool operator==(const Digits&) const = default;
 };
 struct ImageFolder : SourceCommon {  // path/<class>/<image>
   std::string path;
+  bool operator==(const ImageFolder&) const = default;
 };
 struct Cifar : SourceCommon {
   int classes = 10;  // from the kind: cifar10 | cifar100
   std::string path;  // the folder of data_batch_1.bin ... or train.bin
   Split split = Split::train;
+  bool operator==(const Cifar&) const = default;
 };
 struct Mnist : SourceCommon {
   std::string path;  // the folder of train-images-idx3-ubyte ..., gzip not accepted
   Split split = Split::train;
+  bool operator==(const Mnist&) const = default;
 };
 struct Synthetic : SourceCommon {  // random images and labels, the same for equal seeds
   std::int64_t samples = 1280;
   std::vector<std::int64_t> shape{3, 224, 224};  // channels, height, width
   std::int64_t classes = 1000;
+  bool operator==(const Synthetic&) const = default;
 };
 using Source = std::variant<Digits, ImageFolder, Cifar, Mnist, Synthetic>;
 
@@ -128,23 +148,27 @@ struct Loader {
   Auto<std::int64_t> workers;  // threads; 0: the training thread itself; auto: from the CPU limit
   std::int64_t prefetch = 4;   // global batches made ahead
   bool drop_last = false;
+  bool operator==(const Loader&) const = default;
 };
 // Per step one of the two, by a fair coin where both are on. alpha of Beta(alpha, alpha); 0 is off.
 struct Mix {
   double mixup = 0;
   double cutmix = 0;
   double probability = 1;
+  bool operator==(const Mix&) const = default;
 };
 struct Data {
   Source train;
   Maybe<Source> val;
   Loader loader;
   Maybe<Mix> mix;
+  bool operator==(const Data&) const = default;
 };
 
 struct Batch {  // after `derive`: global, micro, accumulate and evaluate are all set
   Auto<std::int64_t> global, micro, accumulate;
   Auto<std::int64_t> evaluate;  // samples at once in evaluation; auto: micro
+  bool operator==(const Batch&) const = default;
 };
 
 // --- numbers -------------------------------------------------------------------------------------
@@ -152,23 +176,29 @@ enum class PrecisionMode { fp32, bf16, fp16 };
 struct Precision {
   PrecisionMode mode = PrecisionMode::fp32;
   bool tf32 = true;
-  double initial_scale = 65536;          // fp16 only
-  std::int64_t growth_interval = 2000;   // fp16 only: updates without overflow before it doubles
+  double initial_scale = 65536;         // fp16 only
+  std::int64_t growth_interval = 2000;  // fp16 only: updates without overflow before it doubles
+  bool operator==(const Precision&) const = default;
 };
 
 struct CrossEntropy {
   double label_smoothing = 0;
+  bool operator==(const CrossEntropy&) const = default;
 };
-struct Mse {};  // against one-hot targets, the mean over classes
+struct Mse {  // against one-hot targets, the mean over classes
+  bool operator==(const Mse&) const = default;
+};
 using Objective = std::variant<CrossEntropy, Mse>;
 
 struct Group {
   std::string match;  // glob of parameter names; the first group that matches takes a parameter
   double lr_factor = 1;
   Maybe<double> weight_decay;  // null: the optimiser's
+  bool operator==(const Group&) const = default;
 };
 struct Ema {
   double decay = 0.999;
+  bool operator==(const Ema&) const = default;
 };
 struct OptimCommon {
   double lr = 1e-3;
@@ -176,46 +206,58 @@ struct OptimCommon {
   std::vector<Group> groups;
   Maybe<double> clip_norm;
   Maybe<Ema> ema;
+  bool operator==(const OptimCommon&) const = default;
 };
 struct Sgd : OptimCommon {
   double momentum = 0;
   bool nesterov = false;
+  bool operator==(const Sgd&) const = default;
 };
 struct Adam : OptimCommon {
   std::vector<double> betas{0.9, 0.999};
   double eps = 1e-8;
   bool decoupled = false;  // from the kind: adam false, adamw true
+  bool operator==(const Adam&) const = default;
 };
 using Optim = std::variant<Sgd, Adam>;
 
 struct ScheduleCommon {
   Length warmup{0, Length::Unit::steps};
-  double warmup_start = 0;     // factor of lr at the first update of the warm-up
-  Auto<Length> length;         // where the shape ends, warm-up included; auto: train.length
+  double warmup_start = 0;  // factor of lr at the first update of the warm-up
+  Auto<Length> length;      // where the shape ends, warm-up included; auto: train.length
+  bool operator==(const ScheduleCommon&) const = default;
 };
-struct Constant : ScheduleCommon {};
+struct Constant : ScheduleCommon {
+  bool operator==(const Constant&) const = default;
+};
 struct Linear : ScheduleCommon {
   double final = 0;  // factor of lr at the end, and after it
+  bool operator==(const Linear&) const = default;
 };
 struct Cosine : ScheduleCommon {
   double final = 0;
+  bool operator==(const Cosine&) const = default;
 };
 struct Step : ScheduleCommon {
   Length every{30, Length::Unit::epochs};
   double gamma = 0.1;
+  bool operator==(const Step&) const = default;
 };
 struct Multistep : ScheduleCommon {
   std::vector<Length> at;
   double gamma = 0.1;
+  bool operator==(const Multistep&) const = default;
 };
 struct OneCycle : ScheduleCommon {  // cosine up to lr and down again (its warm-up is `rise`)
   double rise = 0.3;                // share of the length
   double start = 0.04;              // factor of lr at the first update
   double final = 1e-5;
+  bool operator==(const OneCycle&) const = default;
 };
 struct Wsd : ScheduleCommon {  // warm-up, stable, then a linear decay at the end
   Length decay{0, Length::Unit::steps};
   double final = 0;
+  bool operator==(const Wsd&) const = default;
 };
 using Schedule = std::variant<Constant, Linear, Cosine, Step, Multistep, OneCycle, Wsd>;
 
@@ -227,25 +269,30 @@ struct StopEarly {
   Mode mode = Mode::min;
   std::int64_t patience = 5;  // evaluations without an improvement
   double min_delta = 0;
+  bool operator==(const StopEarly&) const = default;
 };
 struct Train {
   Length length{10, Length::Unit::epochs};
   Maybe<Length> evaluate_every = Length{1, Length::Unit::epochs};
   Maybe<StopEarly> stop_early;
   OnNonfinite on_nonfinite = OnNonfinite::stop;
+  bool operator==(const Train&) const = default;
 };
 enum class Allocator { standard, expandable };
 struct Memory {
   Allocator allocator = Allocator::expandable;
+  bool operator==(const Memory&) const = default;
 };
 struct Best {
   std::string metric = "val/accuracy";
   Mode mode = Mode::max;
+  bool operator==(const Best&) const = default;
 };
 struct Checkpoint {
   Maybe<Length> every = Length{1, Length::Unit::epochs};  // null: only at the end and on signals
   std::int64_t keep = 3;
   Maybe<Best> best;
+  bool operator==(const Checkpoint&) const = default;
 };
 enum class Console { automatic, progress, lines, quiet };
 struct Log {
@@ -254,6 +301,7 @@ struct Log {
   bool jsonl = true;
   bool csv = false;
   bool tensorboard = true;
+  bool operator==(const Log&) const = default;
 };
 
 struct Experiment {
@@ -273,6 +321,7 @@ struct Experiment {
   Memory memory;
   Checkpoint checkpoint;
   Log log;
+  bool operator==(const Experiment&) const = default;
 };
 
 }  // namespace trainer::config
