@@ -8,12 +8,14 @@
 
 namespace trainer::precision {
 
-// Sets the process-wide flags (TF32, cuDNN benchmark, deterministic algorithms). Call before any
-// CUDA work. On CPU fp16 throws Error(config): bf16 and fp32 train there.
+// Sets the process-wide flags (TF32 of cuBLAS and cuDNN, cuDNN's benchmark, deterministic
+// algorithms) and, for a deterministic run on CUDA, CUBLAS_WORKSPACE_CONFIG where it is unset. Call
+// before any CUDA work and before other threads read the environment. Throws Error(config) for fp16
+// on the CPU (bf16 and fp32 train there), and where the environment forbids a repeatable cuBLAS.
 void configure(const config::Precision& config, at::Device device, bool deterministic);
 
-// Autocast on while it lives (nothing for fp32). The cast weights' cache is cleared at the end, so
-// one Scope around each micro-batch's forward.
+// Autocast on in this thread while it lives (nothing for fp32). The cast weights' cache is cleared
+// at the end, so one Scope around each micro-batch's forward.
 class Scope {
  public:
   Scope(const config::Precision& config, at::Device device);
@@ -35,8 +37,11 @@ class Scaler : public Stateful {
   // 0-dim float32.
   const at::Tensor& scale() const { return scale_; }
   bool scales() const { return on_; }
-  // After a step: halves on overflow, doubles after growth_interval updates without one.
+  // After a step: halves on overflow (found_inf, 0-dim float32, is 1), doubles after
+  // growth_interval updates in a row without one. No host wait.
   void update(const at::Tensor& found_inf);
+  // `scale` and `growth_tracker` for fp16, nothing otherwise. Without a scale of its own `load`
+  // ignores what it gets: a run may go on from fp16 in bf16.
   State state() const override;
   void load(const State& state) override;
 
@@ -44,7 +49,7 @@ class Scaler : public Stateful {
   bool on_;
   std::int64_t growth_interval_;
   at::Tensor scale_;
-  at::Tensor growth_tracker_;  // int32
+  at::Tensor growth_tracker_;  // 0-dim int32: updates since the last overflow or growth
 };
 
 }  // namespace trainer::precision
