@@ -19,6 +19,7 @@ esac
 preset=$1
 shift
 
+check_libtorch_setting
 libtorch=$(find_libtorch) ||
   die 2 "no LibTorch found: run scripts/setup.sh, or set LIBTORCH to a LibTorch folder"
 jobs=${JOBS:-$(build_jobs)}

@@ -32,13 +32,16 @@ version_at_least() {
 
 is_libtorch() { [[ -f "$1/include/ATen/ATen.h" && -d "$1/lib" ]]; }
 
+# Ends the script where LIBTORCH is set to something else: that is surely a mistake.
+check_libtorch_setting() {
+  [[ -z "${LIBTORCH:-}" ]] || is_libtorch "$LIBTORCH" ||
+    die 2 "LIBTORCH=$LIBTORCH is no LibTorch folder: it must hold include/ATen and lib/"
+}
+
 # Prints the LibTorch folder that the caller's environment names, by LIBTORCH or by an entry of
-# CMAKE_PREFIX_PATH (the folder itself or its share/cmake). Fails where it names none. LIBTORCH
-# pointing elsewhere is an error, as it is surely a mistake.
+# CMAKE_PREFIX_PATH (the folder itself or its share/cmake). Fails where it names none.
 named_libtorch() {
   if [[ -n "${LIBTORCH:-}" ]]; then
-    is_libtorch "$LIBTORCH" ||
-      die 2 "LIBTORCH=$LIBTORCH is no LibTorch folder: it must hold include/ATen and lib/"
     (cd -- "$LIBTORCH" && pwd)
     return
   fi

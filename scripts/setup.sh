@@ -145,6 +145,7 @@ install_python_packages() {
   requirements_stamp >"$ROOT/.venv/requirements.sha256"
 }
 
+check_libtorch_setting
 install_system_packages
 check_cmake
 if libtorch=$(named_libtorch) && ! $with_oracle; then

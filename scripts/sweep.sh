@@ -171,10 +171,10 @@ start() {
 
 # Waits until a run ends, and books its exit code.
 reap() {
-  local pid='' code=0
+  local pid code=0
   wait -n -p pid "${!point_of[@]}" || code=$?
   # No pid: a signal came, and the trap has passed it on.
-  [[ -n "$pid" ]] || return 0
+  [[ -n "${pid:-}" ]] || return 0
   codes[${point_of[$pid]}]=$code
   free_slots+=("${slot_of[$pid]}")
   local name=${folders[${point_of[$pid]}]##*/}
