@@ -88,7 +88,8 @@ void OutputFile::write(const void* data, std::size_t size) {
 }
 
 Fingerprint OutputFile::finish() {
-  if (::fsync(fd_) != 0) throw std::system_error(errno, std::generic_category());
+  while (::fsync(fd_) != 0)
+    if (errno != EINTR) throw std::system_error(errno, std::generic_category());
   const int fd = fd_;
   fd_ = -1;
   if (::close(fd) != 0) throw std::system_error(errno, std::generic_category());
