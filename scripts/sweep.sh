@@ -166,6 +166,8 @@ start() {
   env "${environment[@]}" setsid "${command[@]}" </dev/null >>"${logs[point]}" 2>&1 &
   point_of[$!]=$point
   slot_of[$!]=$slot
+  # A signal that came before the run was on the list has not reached it.
+  ((interrupted == 0)) || kill -TERM $! 2>/dev/null || true
   say "started  ${folders[point]##*/}${environment[0]:+  (GPU ${environment[0]#*=})}"
 }
 
