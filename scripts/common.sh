@@ -98,28 +98,17 @@ build_jobs() {
   printf '%s\n' "$jobs"
 }
 
-# json_value FILE KEY [SECTION]: the scalar of KEY in a pretty-printed JSON file (one key a line),
-# without its quotes. With SECTION only inside the object of that name. Fails where it is absent.
+# json_value FILE KEY: the scalar of a top-level key in a JSON file that is printed with one key a
+# line and two spaces of indentation, without its quotes. Fails where it is absent or null.
 json_value() {
-  awk -v key="\"$2\":" -v section="${3:+\"$3\": {}" '
-    BEGIN { inside = section == "" }
-    {
-      line = $0
-      sub(/^[ \t]+/, "", line)
-      if (section != "" && index(line, section) == 1) { inside = 1; next }
-      if (section != "" && inside && line ~ /^}/) exit
-      if (inside && index(line, key) == 1) {
-        value = substr(line, length(key) + 1)
-        gsub(/^[ \t]+|,?[ \t\r]*$/, "", value)
-        gsub(/^"|"$/, "", value)
-        print value
-        found = 1
-        exit
-      }
+  awk -v key="  \"$2\": " '
+    index($0, key) == 1 {
+      value = substr($0, length(key) + 1)
+      sub(/,?[ \t\r]*$/, "", value)
+      gsub(/^"|"$/, "", value)
+      found = value != "null" && value !~ /^[[{]/
+      if (found) print value
+      exit
     }
     END { exit !found }' "$1"
 }
-
-# The result that a run's summary ends with: final KEY where the summary has such a section, and
-# KEY at any depth otherwise.
-summary_metric() { json_value "$1" "$2" final || json_value "$1" "$2"; }

@@ -21,7 +21,7 @@ build/release/bin/trainer --config configs/digits.yaml
 
 run=$(cd -- runs/digits/latest && pwd -P)
 run=${run#"$ROOT/"}
-accuracy=$(summary_metric "$run/summary.json" val/accuracy) ||
+accuracy=$(json_value "$run/summary.json" val/accuracy) ||
   die 70 "$run/summary.json holds no val/accuracy"
 say "Test accuracy: $(awk -v a="$accuracy" 'BEGIN { printf "%.2f %%", 100 * a }')"
 cat <<END

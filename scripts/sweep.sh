@@ -230,7 +230,7 @@ print_table() {
   for ((point = 0; point < ${#points[@]}; point++)); do
     value=-
     if [[ "${codes[point]:-}" == 0 ]]; then
-      value=$(summary_metric "${folders[point]}/summary.json" "$metric" 2>/dev/null) || value=-
+      value=$(json_value "${folders[point]}/summary.json" "$metric" 2>/dev/null) || value=-
     fi
     printf '%s\t%s\t%s\n' "$value" "$(state_of "$point")" "${folders[point]}"
   done | {

@@ -21,7 +21,7 @@ done
 printf '%s | gpu=%s\n' "${arguments[*]}" "${CUDA_VISIBLE_DEVICES-unset}" >>"$calls"
 mkdir -p "$output"
 summary() {
-  printf '{\n  "status": "%s",\n  "final": {\n    "val/accuracy": %s\n  }\n}\n' "$1" "$2" \
+  printf '{\n  "status": "%s",\n  "val/accuracy": %s\n}\n' "$1" "$2" \
     >"$output/summary.json"
 }
 case $lr in
