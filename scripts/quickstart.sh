@@ -29,6 +29,6 @@ cat <<END
 
 Next:
     build/release/bin/trainer --config configs/digits.yaml --set optim.lr=3e-3
-    build/release/bin/trainer --config configs/digits.yaml --output $run --resume auto
+    build/release/bin/trainer --config configs/digits.yaml --resume $run --set train.length='60 epochs'
     scripts/sweep.sh --config configs/digits.yaml --grid optim.lr=1e-3,3e-3 --grid seed=1,2
 END

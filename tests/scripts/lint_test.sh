@@ -4,7 +4,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/harness.sh"
 
 scripts() {
   cd -- "$SOURCE_DIR"
-  find scripts tests/scripts .ci -type f ! -name '*.txt' ! -name '*.sbatch' -print0 |
+  find scripts tests/scripts .ci -type f ! -name '*.txt' -print0 |
     xargs -0 grep -lE '^#!/usr/bin/env bash|^# shellcheck shell=bash'
 }
 
