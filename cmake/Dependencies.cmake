@@ -25,6 +25,8 @@ add_library(torch::torch INTERFACE IMPORTED)
 # SYSTEM: torch's own headers do not pass our warnings.
 target_include_directories(torch::torch SYSTEM INTERFACE ${TORCH_ROOT}/include
                            ${TORCH_ROOT}/include/torch/csrc/api/include)
+# Narrow headers: each operator is included by its own, not all of ATen.
+target_compile_definitions(torch::torch INTERFACE AT_PER_OPERATOR_HEADERS)
 target_link_directories(torch::torch INTERFACE ${TORCH_ROOT}/lib)
 target_link_libraries(torch::torch INTERFACE torch_cpu c10 nlohmann_json::nlohmann_json)
 if(C10_CUDA)

@@ -1,0 +1,64 @@
+#include "engine/evaluation.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+
+namespace trainer::engine {
+namespace {
+
+data::LoaderOptions once_through(data::LoaderOptions options, const data::Sampler& sampler) {
+  options.first_step = 0;
+  options.last_step = sampler.steps_per_epoch();
+  options.augment = false;
+  return options;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const EvaluatorParts& parts, const config::Precision& precision,
+                     std::int64_t batch, data::LoaderOptions loader, data::FeedOptions feed)
+    : parts_(parts),
+      precision_(precision),
+      device_(feed.device),
+      sampler_(parts.source.size(), batch, /*drop_last=*/false, /*shuffle=*/false, /*seed=*/0,
+               parts.strategy.rank(), parts.strategy.ranks()),
+      loader_(parts.source, parts.pipeline, sampler_, once_through(std::move(loader), sampler_)),
+      feed_options_(std::move(feed)) {}
+
+std::optional<Metrics> Evaluator::run(const std::atomic<int>& stop) {
+  const at::NoGradGuard no_grad;
+  parts_.model.set_training(false);
+  loader_.seek(0);
+  data::Feed feed(loader_, parts_.pipeline.normalisation(), /*erases=*/false, feed_options_);
+  const auto count = static_cast<std::int64_t>(parts_.objective.metric_names().size());
+  // loss, weight, then the metrics: float64, so that a sum over millions of samples stays exact.
+  at::Tensor sums = at::zeros({2 + count}, at::TensorOptions().dtype(at::kDouble).device(device_));
+  bool complete = true;
+  while (const data::StepBatch* step = feed.next()) {
+    if (stop.load() != 0) {
+      complete = false;
+      break;
+    }
+    const Batch batch = step->micro(0, step->size());
+    const precision::Scope autocast(precision_, device_);
+    const Output output = parts_.model.forward(batch.input);
+    const objectives::Losses losses = parts_.objective.loss(output, batch);
+    sums.add_(at::cat({at::stack({losses.loss_sum, losses.weight_sum}).to(at::kDouble),
+                       parts_.objective.metric_sums(output, batch)}));
+  }
+  parts_.model.set_training(true);
+  if (!complete) return std::nullopt;
+  parts_.strategy.sum(sums);
+  const at::Tensor host = sums.cpu();
+  const double* values = host.const_data_ptr<double>();
+  Metrics metrics{{"val/loss", values[0] / values[1]}};
+  for (std::int64_t i = 0; i < count; ++i) {
+    metrics.emplace_back("val/" + parts_.objective.metric_names()[static_cast<std::size_t>(i)],
+                         values[2 + i] / values[1]);
+  }
+  return metrics;
+}
+
+}  // namespace trainer::engine

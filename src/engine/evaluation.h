@@ -1,0 +1,52 @@
+// Evaluation: each sample of the validation set once.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/experiment.h"
+#include "data/feed.h"
+#include "data/loader.h"
+#include "distributed/strategy.h"
+#include "models/model.h"
+#include "objectives/objective.h"
+#include "precision/precision.h"
+
+namespace trainer::engine {
+
+// "val/loss" first, then the objective's metrics: means over the set.
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+struct EvaluatorParts {
+  models::Model& model;
+  const objectives::Objective& objective;
+  distributed::Strategy& strategy;
+  const data::Source& source;
+  const data::Pipeline& pipeline;
+};
+
+class Evaluator {
+ public:
+  // `batch` samples at once.
+  Evaluator(const EvaluatorParts& parts, const config::Precision& precision, std::int64_t batch,
+            data::LoaderOptions loader, data::FeedOptions feed);
+
+  // Leaves the model in training mode. Reads the results from the device once, at the end. Returns
+  // nullopt where `stop` became true before the end.
+  std::optional<Metrics> run(const std::atomic<int>& stop);
+
+ private:
+  EvaluatorParts parts_;
+  config::Precision precision_;
+  at::Device device_;
+  data::Sampler sampler_;
+  data::Loader loader_;
+  data::FeedOptions feed_options_;
+};
+
+}  // namespace trainer::engine
