@@ -132,7 +132,11 @@ mkdir -p -- "$bundle"/{bin,lib,scripts}
 say "Collecting dist/$name"
 install -m 755 -- "$release/bin/trainer" "$bundle/bin/"
 install -m 755 -- "$release/lib/libtrainer_engine.so" "$bundle/lib/"
-$lean || install -m 755 -- "$release/lib/libtrainer_images.so" "$bundle/lib/"
+if ! $lean; then
+  [[ -f "$release/lib/libtrainer_images.so" ]] ||
+    die 2 "the build has no OpenCV module (libopencv-dev was missing); --lean packages without it"
+  install -m 755 -- "$release/lib/libtrainer_images.so" "$bundle/lib/"
+fi
 copy_tests
 copy_closure "$release/bin/trainer" "$bundle"/lib/libtrainer_*.so "$bundle"/bin/tests/*
 strip --strip-unneeded "$bundle"/bin/trainer "$bundle"/bin/tests/* "$bundle"/lib/libtrainer_*.so
