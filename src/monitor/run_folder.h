@@ -16,8 +16,8 @@ class RunFolder {
   // and no `output`: the newest such run, or a new one where there is none.
   // Throws Error(storage) where it can't be made or is locked, and Error(usage) where it holds a
   // run and `resume` is false.
-  static RunFolder open(const std::optional<std::filesystem::path>& output,
-                        const std::string& name, bool resume);
+  static RunFolder open(const std::optional<std::filesystem::path>& output, const std::string& name,
+                        bool resume);
   RunFolder(RunFolder&&) noexcept;
   ~RunFolder();
 

@@ -20,7 +20,7 @@ std::unique_ptr<Sink> tensorboard_sink(const std::filesystem::path& folder,
 
 // What the console needs to know beside the records.
 struct ConsoleOptions {
-  bool progress = false;         // one line redrawn in place, for terminals
+  bool progress = false;  // one line redrawn in place, for terminals
   bool quiet = false;
   bool colour = false;
   std::int64_t total_steps = 0;  // 0 where the length is a time
