@@ -32,8 +32,8 @@ class Source {
   virtual std::int64_t classes() const = 0;
   // Of every sample: 3 (RGB), or 1 where every sample of the source is grey.
   virtual int channels() const = 0;
-  // Decoded sample `index` into `image` (its capacity is reused), with `channels()`. Throws Error(data) naming the file, its class and the
-  // reason.
+  // Decoded sample `index` into `image` (its capacity is reused), with `channels()`. Throws
+  // Error(data) naming the file, its class and the reason.
   virtual void read(std::int64_t index, Image& image) const = 0;
   virtual std::int64_t label(std::int64_t index) const = 0;
   // For messages: the sample's file, or "sample 17 of <kind>".

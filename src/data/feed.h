@@ -14,8 +14,8 @@ namespace trainer::data {
 struct FeedOptions {
   at::Device device = at::kCPU;
   at::MemoryFormat memory_format = at::MemoryFormat::Contiguous;
-  std::int64_t classes = 0;                  // for soft targets
-  std::optional<config::Mix> mix;            // training only
+  std::int64_t classes = 0;        // for soft targets
+  std::optional<config::Mix> mix;  // training only
   std::uint64_t seed = 0;
 };
 

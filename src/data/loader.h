@@ -28,11 +28,11 @@ Allocate host_allocator(bool pinned);
 struct HostBatch {
   std::int64_t step = 0;
   StepPlace place;
-  std::int64_t size = 0;                 // samples in it: place.share.size()
-  std::span<std::uint8_t> images;        // [size, height, width, channels], packed
-  std::span<std::int64_t> labels;        // [size]
-  std::span<std::int32_t> erase;         // [size, 4] top, left, height, width; empty if unused
-  std::span<std::byte> block;            // from the first label to the last pixel
+  std::int64_t size = 0;           // samples in it: place.share.size()
+  std::span<std::uint8_t> images;  // [size, height, width, channels], packed
+  std::span<std::int64_t> labels;  // [size]
+  std::span<std::int32_t> erase;   // [size, 4] top, left, height, width; empty if unused
+  std::span<std::byte> block;      // from the first label to the last pixel
 };
 
 struct LoaderOptions {
@@ -40,16 +40,16 @@ struct LoaderOptions {
   int prefetch = 2;  // slots beyond the one in use
   std::uint64_t seed = 0;
   std::int64_t first_step = 0;
-  std::int64_t last_step = 0;   // one past the last step that will be asked for
+  std::int64_t last_step = 0;  // one past the last step that will be asked for
   // false: evaluation, where no random transform is expected; one that is there draws the same
   // numbers in every epoch.
   bool augment = true;
-  Allocate allocate;            // empty: plain memory
+  Allocate allocate;  // empty: plain memory
 };
 
 // What the loader did for the step records.
 struct LoaderTimes {
-  double wait_ms = 0;        // that next() was blocked, since the last call
+  double wait_ms = 0;  // that next() was blocked, since the last call
   std::int64_t read_bytes = 0;
 };
 

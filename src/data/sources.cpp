@@ -1,0 +1,26 @@
+#include "data/sources.h"
+
+namespace trainer::data {
+namespace {
+
+// One line a kind.
+struct Make {
+  std::uint64_t seed;
+  std::unique_ptr<Source> operator()(const config::Digits& c) const { return make_digits(c); }
+  std::unique_ptr<Source> operator()(const config::ImageFolder& c) const {
+    return make_image_folder(c);
+  }
+  std::unique_ptr<Source> operator()(const config::Cifar& c) const { return make_cifar(c); }
+  std::unique_ptr<Source> operator()(const config::Mnist& c) const { return make_mnist(c); }
+  std::unique_ptr<Source> operator()(const config::Synthetic& c) const {
+    return make_synthetic(c, seed);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Source> make_source(const config::Source& config, std::uint64_t seed) {
+  return std::visit(Make{seed}, config);
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,274 @@
+#include "data/transforms.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "data/colour.h"
+#include "data/geometry.h"
+#include "data/resample.h"
+
+// Note [Draws]: each transform takes a fixed number of draws from the stream, whatever the image
+// and whatever it decides, so that a change of one transform's outcome never shifts another's
+// numbers.
+
+namespace trainer::data {
+namespace {
+
+using Size = std::pair<int, int>;  // height, width
+
+// {0, ..., count-1} from a uniform draw.
+int pick(double draw, int count) { return std::min(static_cast<int>(draw * count), count - 1); }
+
+// To the nearest integer, halves to the even one, as Python's round.
+int round_even(double value) { return static_cast<int>(std::nearbyint(value)); }
+
+Size resized(const config::Resize& resize, Size size) {
+  const int shorter = std::min(size.first, size.second);
+  const int longer = std::max(size.first, size.second);
+  const auto grown = static_cast<int>(static_cast<double>(resize.size * longer) / shorter);
+  const auto wanted = static_cast<int>(resize.size);
+  return size.first <= size.second ? Size{wanted, std::max(grown, 1)}
+                                   : Size{std::max(grown, 1), wanted};
+}
+
+void apply(const config::Resize& resize, Image& image, Stream&, Image& scratch) {
+  const Size size = resized(resize, {image.height, image.width});
+  if (size == Size{image.height, image.width}) return;
+  resample(view_of(image, 0, 0, image.height, image.width), size.first, size.second,
+           resize.interpolation, scratch);
+  std::swap(image, scratch);
+}
+
+// Where a crop of `wanted` starts in `have`; an image that is too small is padded first, with the
+// smaller half before it.
+int centre_offset(int have, int wanted) {
+  return have < wanted ? -((wanted - have) / 2) : round_even((have - wanted) / 2.0);
+}
+
+void apply(const config::CenterCrop& center, Image& image, Stream&, Image& scratch) {
+  const auto size = static_cast<int>(center.size);
+  if (image.height == size && image.width == size) return;
+  crop(image, centre_offset(image.height, size), centre_offset(image.width, size), size, size,
+       scratch);
+  std::swap(image, scratch);
+}
+
+void apply(const config::RandomCrop& random_crop, Image& image, Stream& random, Image& scratch) {
+  const auto size = static_cast<int>(random_crop.size);
+  const auto padding = static_cast<int>(random_crop.padding);
+  const int rows = image.height + 2 * padding - size + 1;
+  const int columns = image.width + 2 * padding - size + 1;
+  const double vertical = random.uniform();
+  const double horizontal = random.uniform();
+  if (rows < 1 || columns < 1) {
+    throw Error(Exit::data, "random_crop needs " + std::to_string(size) + "x" +
+                                std::to_string(size) + " pixels, but the image has " +
+                                std::to_string(image.height) + "x" + std::to_string(image.width) +
+                                "; put a resize before it or give it a padding");
+  }
+  crop(image, pick(vertical, rows) - padding, pick(horizontal, columns) - padding, size, size,
+       scratch);
+  std::swap(image, scratch);
+}
+
+// The largest crop in the middle whose ratio of width to height is allowed.
+Rectangle central(const std::vector<double>& ratio, int height, int width) {
+  Rectangle box{0, 0, height, width};
+  const double have = static_cast<double>(width) / height;
+  if (have < ratio[0])
+    box.height = round_even(width / ratio[0]);
+  else if (have > ratio[1])
+    box.width = round_even(height * ratio[1]);
+  box.top = (height - box.height) / 2;
+  box.left = (width - box.width) / 2;
+  return box;
+}
+
+constexpr int kTries = 10;
+
+// A rectangle of a uniform share of the area and a log-uniform ratio; the first of ten that fits.
+Rectangle choose_crop(const config::RandomResizedCrop& config, int height, int width,
+                      Stream& random) {
+  std::array<std::pair<double, double>, kTries> draws;
+  for (auto& [area, ratio] : draws) {
+    area = random.uniform(config.scale[0], config.scale[1]);
+    ratio = random.uniform(std::log(config.ratio[0]), std::log(config.ratio[1]));
+  }
+  const double vertical = random.uniform();
+  const double horizontal = random.uniform();
+  const double whole = static_cast<double>(height) * width;
+  for (const auto& [area, log_ratio] : draws) {
+    const double ratio = std::exp(log_ratio);
+    const int box_width = round_even(std::sqrt(whole * area * ratio));
+    const int box_height = round_even(std::sqrt(whole * area / ratio));
+    if (box_width < 1 || box_width > width || box_height < 1 || box_height > height) continue;
+    return {pick(vertical, height - box_height + 1), pick(horizontal, width - box_width + 1),
+            box_height, box_width};
+  }
+  return central(config.ratio, height, width);
+}
+
+void apply(const config::RandomResizedCrop& config, Image& image, Stream& random, Image& scratch) {
+  const Rectangle box = choose_crop(config, image.height, image.width, random);
+  const auto size = static_cast<int>(config.size);
+  resample(view_of(image, box.top, box.left, box.height, box.width), size, size,
+           config.interpolation, scratch);
+  std::swap(image, scratch);
+}
+
+void apply(const config::HorizontalFlip& flip, Image& image, Stream& random, Image&) {
+  if (random.uniform() < flip.p) flip_horizontally(image);
+}
+
+void apply(const config::ColorJitter& jitter, Image& image, Stream& random, Image&) {
+  std::array<int, 4> order{0, 1, 2, 3};
+  for (int i = 3; i > 0; --i)
+    std::swap(order[static_cast<std::size_t>(i)],
+              order[static_cast<std::size_t>(pick(random.uniform(), i + 1))]);
+  const auto factor = [&random](double spread) {
+    return random.uniform(std::max(0.0, 1.0 - spread), 1.0 + spread);
+  };
+  const double brightness = factor(jitter.brightness);
+  const double contrast = factor(jitter.contrast);
+  const double saturation = factor(jitter.saturation);
+  const double hue = random.uniform(-jitter.hue, jitter.hue);
+  for (const int which : order) {
+    if (which == 0 && jitter.brightness > 0) adjust_brightness(image, brightness);
+    if (which == 1 && jitter.contrast > 0) adjust_contrast(image, contrast);
+    if (which == 2 && jitter.saturation > 0) adjust_saturation(image, saturation);
+    if (which == 3 && jitter.hue > 0) adjust_hue(image, hue);
+  }
+}
+
+// As torchvision: the first of ten tries that is smaller than the image, else none.
+Rectangle choose_erase(const config::RandomErasing& config, int height, int width, Stream& random) {
+  const bool erases = random.uniform() < config.p;
+  std::array<std::pair<double, double>, kTries> draws;
+  for (auto& [area, ratio] : draws) {
+    area = random.uniform(config.scale[0], config.scale[1]);
+    ratio = random.uniform(std::log(config.ratio[0]), std::log(config.ratio[1]));
+  }
+  const double vertical = random.uniform();
+  const double horizontal = random.uniform();
+  if (!erases) return {};
+  const double whole = static_cast<double>(height) * width;
+  for (const auto& [area, log_ratio] : draws) {
+    const double ratio = std::exp(log_ratio);
+    const int box_height = round_even(std::sqrt(whole * area * ratio));
+    const int box_width = round_even(std::sqrt(whole * area / ratio));
+    if (box_height < 1 || box_width < 1 || box_height >= height || box_width >= width) continue;
+    return {pick(vertical, height - box_height + 1), pick(horizontal, width - box_width + 1),
+            box_height, box_width};
+  }
+  return {};
+}
+
+// The size after `transform` where it is known before it or fixed by it.
+std::optional<Size> size_after(const config::Transform& transform, std::optional<Size> before) {
+  const auto square = [](std::int64_t side) {
+    return Size{static_cast<int>(side), static_cast<int>(side)};
+  };
+  if (const auto* crop = std::get_if<config::CenterCrop>(&transform)) return square(crop->size);
+  if (const auto* crop = std::get_if<config::RandomCrop>(&transform)) return square(crop->size);
+  if (const auto* crop = std::get_if<config::RandomResizedCrop>(&transform))
+    return square(crop->size);
+  if (const auto* resize = std::get_if<config::Resize>(&transform))
+    return before ? std::optional(resized(*resize, *before)) : std::nullopt;
+  return before;
+}
+
+std::vector<float> by_channel(const std::vector<double>& values, int channels, const char* name) {
+  const auto count = static_cast<std::size_t>(channels);
+  if (values.size() != count && values.size() != 1) {
+    throw Error(Exit::config, std::string("transforms: normalize.") + name + " has " +
+                                  std::to_string(values.size()) + " values, but the images have " +
+                                  std::to_string(channels) + " channels");
+  }
+  std::vector<float> result(count);
+  for (std::size_t i = 0; i < count; ++i)
+    result[i] = static_cast<float>(values[values.size() == 1 ? 0 : i]);
+  return result;
+}
+
+}  // namespace
+
+struct Pipeline::Impl {
+  std::vector<config::Transform> on_pixels;
+  std::optional<config::Normalize> normalize;
+  std::optional<config::RandomErasing> erasing;
+  Normalisation normalisation;
+  std::optional<Size> output_size;
+
+  void add(const config::Transform& transform) {
+    if (erasing) {
+      throw Error(Exit::config, std::holds_alternative<config::RandomErasing>(transform)
+                                    ? "transforms: random_erasing stands there twice; keep one"
+                                    : "transforms: random_erasing must be the last");
+    }
+    if (const auto* wanted = std::get_if<config::RandomErasing>(&transform)) {
+      if (!normalize) {
+        throw Error(Exit::config,
+                    "transforms: random_erasing stands before normalize; put it last, since it "
+                    "fills with 0, the mean of normalised values");
+      }
+      erasing = *wanted;
+      return;
+    }
+    if (const auto* wanted = std::get_if<config::Normalize>(&transform)) {
+      if (normalize)
+        throw Error(Exit::config, "transforms: normalize stands there twice; keep one");
+      normalize = *wanted;
+      return;
+    }
+    if (normalize) {
+      throw Error(Exit::config,
+                  "transforms: only random_erasing may follow normalize; move normalize behind the "
+                  "transforms of pixels");
+    }
+    on_pixels.push_back(transform);
+    output_size = size_after(transform, output_size);
+  }
+};
+
+Pipeline::Pipeline(const std::vector<config::Transform>& transforms, int channels)
+    : impl_(std::make_unique<Impl>()) {
+  for (const config::Transform& transform : transforms) impl_->add(transform);
+  const config::Normalize identity{{0.0}, {1.0}};
+  const config::Normalize& normalize = impl_->normalize.value_or(identity);
+  impl_->normalisation.mean = by_channel(normalize.mean, channels, "mean");
+  impl_->normalisation.std = by_channel(normalize.std, channels, "std");
+  for (const float deviation : impl_->normalisation.std) {
+    if (deviation > 0.0F) continue;
+    throw Error(Exit::config, "transforms: normalize.std must be positive");
+  }
+}
+
+Pipeline::~Pipeline() = default;
+Pipeline::Pipeline(Pipeline&&) noexcept = default;
+
+Rectangle Pipeline::apply(Image& image, Stream& random, Image& scratch) const {
+  for (const config::Transform& transform : impl_->on_pixels) {
+    std::visit(
+        [&](const auto& one) {
+          using Kind = std::decay_t<decltype(one)>;
+          if constexpr (!std::is_same_v<Kind, config::Normalize> &&
+                        !std::is_same_v<Kind, config::RandomErasing>)
+            data::apply(one, image, random, scratch);
+        },
+        transform);
+  }
+  if (!impl_->erasing) return {};
+  return choose_erase(*impl_->erasing, image.height, image.width, random);
+}
+
+const Normalisation& Pipeline::normalisation() const { return impl_->normalisation; }
+
+bool Pipeline::erases() const { return impl_->erasing.has_value(); }
+
+std::optional<std::pair<int, int>> Pipeline::output_size() const { return impl_->output_size; }
+
+}  // namespace trainer::data
