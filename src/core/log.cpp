@@ -1,6 +1,7 @@
 #include "core/log.h"
 
 #include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -13,6 +14,8 @@ namespace {
 
 struct Destinations {
   std::shared_ptr<spdlog::sinks::stderr_color_sink_mt> console;
+  // Holds the console and the files: unlike a logger's own list it may grow while threads log.
+  std::shared_ptr<spdlog::sinks::dist_sink_mt> all;
   std::shared_ptr<spdlog::logger> logger;
 };
 
@@ -23,7 +26,9 @@ Destinations& destinations() {
         std::getenv("NO_COLOR") != nullptr ? spdlog::color_mode::never
                                            : spdlog::color_mode::automatic);
     made->console->set_pattern("%^%v%$");
-    made->logger = std::make_shared<spdlog::logger>("trainer", made->console);
+    made->all = std::make_shared<spdlog::sinks::dist_sink_mt>();
+    made->all->add_sink(made->console);
+    made->logger = std::make_shared<spdlog::logger>("trainer", made->all);
     made->logger->flush_on(spdlog::level::warn);
     return made;
   }();
@@ -36,7 +41,7 @@ void add_file(const std::filesystem::path& file) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
     sink->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
-    destinations().logger->sinks().push_back(std::move(sink));
+    destinations().all->add_sink(std::move(sink));
   } catch (const spdlog::spdlog_ex& failure) {
     throw Error(Exit::storage, std::string("cannot open the log file: ") + failure.what());
   }

@@ -37,7 +37,7 @@ class Stream {
   std::uint64_t below(std::uint64_t n) noexcept;
   // Standard normal (Box-Muller).
   double normal() noexcept;
-  // Beta(alpha, alpha), alpha > 0 (Johnk's method below 1, gamma draws above).
+  // Beta(alpha, alpha), alpha > 0 (the share of one of two gamma draws).
   double beta(double alpha) noexcept;
 
  private:

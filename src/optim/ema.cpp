@@ -58,7 +58,7 @@ State Ema::state() const {
 
 void Ema::load(const State& state) {
   require_not_swapped();
-  load_tensors(state.tensors, this->state().tensors, "averaged weights");
+  load_tensors(state.tensors, this->state().tensors, "EMA state");
 }
 
 void Ema::require_not_swapped() const {

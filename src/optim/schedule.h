@@ -27,8 +27,8 @@ struct Horizon {
   std::int64_t updates_per_epoch = 0;
   std::int64_t samples_per_update = 0;
 };
-// Rounded up, save that a product within 1e-9 of a whole number is that number (0.1 epochs of 30
-// updates are 3). Throws Error(config) for a time or tokens.
+// Rounded up, save that a product within 1e-9 of a whole number is that number (0.07 epochs of
+// 100 updates are 7). Throws Error(config) for a time or tokens.
 std::int64_t to_updates(const config::Length& length, const Horizon& horizon);
 
 class Schedule {
