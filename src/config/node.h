@@ -54,7 +54,7 @@ class Problems {
   int add_source(std::string name);
   const std::string& source_name(int source) const;
   void add(const Place& place, std::string path, std::string message);
-  bool empty() const { return found_.empty(); }
+  std::size_t count() const { return found_.size(); }
   // Whether a problem is at `path`, above it or below it.
   bool touch(std::string_view path) const;
   // In the order of the sources, then of lines and columns.

@@ -100,8 +100,8 @@ std::string unknown_unit(std::string_view unit) {
   for (const auto& [other, right] : kOther)
     if (unit == other) near = right;
   if (near.empty()) near = nearest(unit, words);
-  std::string message = "unknown unit \"" + std::string(unit.substr(0, 40)) + "\"; ";
-  if (!near.empty()) message += "did you mean \"" + near + "\"? ";
+  const std::string message = "unknown unit \"" + std::string(unit.substr(0, 40)) + "\"; ";
+  if (!near.empty()) return message + "did you mean \"" + near + "\"?";
   return message + "units are steps, epochs, samples, tokens, s, min, h and d";
 }
 
@@ -176,7 +176,7 @@ ParsedLength parse_length(std::string_view text) {
   }
   rest.remove_prefix(std::min(rest.size(), span(rest, [](char c) { return c == ' '; })));
   if (rest.empty())
-    return {std::nullopt, "a length needs a unit: steps, epochs, samples, tokens, s, min, h or d"};
+    return {std::nullopt, "add a unit: steps, epochs, samples, tokens, s, min, h or d"};
   const UnitWord* unit = nullptr;
   for (const UnitWord& candidate : kUnits)
     if (candidate.word == rest) unit = &candidate;

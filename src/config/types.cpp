@@ -111,8 +111,11 @@ void Optional::read(const Node& node, void* value, Reader& reader) const {
   if (automatic && node.kind == Node::Kind::scalar && node.text == "auto") return reset(value);
   if (!automatic && is_null(node)) return reset(value);
   reader.allow_word(automatic ? " or auto" : " or null");
+  const std::size_t before = reader.problems().count();
   inner->read(node, emplace(value), reader);
   reader.allow_word("");
+  // A bad single value is none, rather than what an empty one would be.
+  if (node.kind != Node::Kind::map && reader.problems().count() > before) reset(value);
 }
 
 Node Optional::write(const void* value) const {
@@ -133,7 +136,9 @@ std::string Optional::summary() const {
 void Structure::read(const Node& node, void* value, Reader& reader) const {
   if (node.reported) return;
   if (node.kind == Node::Kind::map) return read_map(node, value, reader, "", nothing_elsewhere);
-  if (!read_short(node, value, reader)) reader.expected(node, expects());
+  if (read_short(node, value, reader)) return;
+  const bool empty_section = node.kind == Node::Kind::null && all_optional();
+  reader.expected(node, expects(), empty_section ? "; leave the key out for the defaults" : "");
 }
 
 bool Structure::read_short(const Node& node, void* value, Reader& reader) const {
