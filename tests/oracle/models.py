@@ -6,18 +6,22 @@ models/names.json     {kind: ["name [shape]", ...]}: the state_dict of each resn
                       input channels and 1000 classes.
 models/initial.json   [{model, input, classes, seed, samples}]: parameters after
                       torch.manual_seed(seed) and construction.
-models/gradients.json [{model, input, classes, mode, logits, loss, gradients, buffers}]: one forward
-                      and backward pass in mode train or eval with formula.fill_state,
-                      formula.model_input and formula.targets. loss is the mean cross-entropy;
-                      gradients and buffers are {name: {norm, samples}}.
+models/gradients.json [{model, input, classes, mode, logits, loss, gradients, buffers,
+                      logit_tolerance, gradient_tolerance}]: one forward and backward pass in mode
+                      train or eval with formula.fill_state, formula.model_input and
+                      formula.targets. loss is the mean cross-entropy; gradients and buffers are
+                      {name: {norm, samples}}. The tolerances are relative to the largest logit and
+                      to a gradient's norm: 1e-5, or four times the distance of this float32 pass
+                      from one in float64 where that is more. It is for resnet50 in training, where
+                      rounding moves some of its many ReLUs across zero.
 engine/steps.json     {cases: [{model, input, classes, optimizer, losses, parameters,
-                      loss_tolerance, parameter_tolerance}]}: ten steps from formula.fill_state in train mode. Step k (from 0) takes
-                      formula.model_input(input, k) and formula.targets(n, classes, k), its loss
-                      (before the update) is losses[k], the mean cross-entropy. `parameters` are
-                      samples after the last update. `optimizer` has the arguments of torch.optim's
-                      class by their names ({"kind": "sgd" or "adamw", ...}; constant lr, every
-                      parameter in one group). The tolerances are how far, relative to
-                      1 + |value|, a right implementation may be: four times the distance of this
+                      loss_tolerance, parameter_tolerance}]}: ten steps from formula.fill_state in
+                      train mode. Step k (from 0) takes formula.model_input(input, k) and
+                      formula.targets(n, classes, k), its loss (before the update) is losses[k], the
+                      mean cross-entropy. `parameters` are samples after the last update.
+                      `optimizer` has the arguments of torch.optim's class by their names
+                      ({"kind": "sgd" or "adamw", ...}; constant lr, every parameter in one group).
+                      The tolerances are relative to 1 + |value|: four times the distance of this
                       float32 run from the same run in float64, and no less than 1e-6. The learning
                       rates of the resnet are small because its ten steps are chaotic: at 1e-2 the
                       two runs part by 3e-2.
@@ -126,22 +130,39 @@ def initial(description, shape, classes, seed):
     }
 
 
-def gradients(description, shape, classes, mode):
-    model = make(description, shape, classes)
-    formula.fill_state(model)
-    model.train(mode == "train")
-    logits = model(formula.model_input(shape))
+def backward(model, shape, classes, dtype):
+    model = copy.deepcopy(model).to(dtype)
+    logits = model(formula.model_input(shape).to(dtype))
     loss = F.cross_entropy(logits, formula.targets(shape[0], classes))
     loss.backward()
+    return model, logits.detach(), loss.item()
+
+
+def largest_distance(model, exact):
+    """Of any gradient's elements and norm from the exact ones, relative to the exact norm."""
+    pairs = [(a.grad.double(), b.grad) for a, b in zip(model.parameters(), exact.parameters())]
+    return max(max((a - b).abs().max(), (a.norm() - b.norm()).abs()).item() / b.norm().item()
+               for a, b in pairs)
+
+
+def gradients(description, shape, classes, mode):
+    start = make(description, shape, classes)
+    formula.fill_state(start)
+    start.train(mode == "train")
+    model, logits, loss = backward(start, shape, classes, torch.float32)
+    exact, exact_logits, _ = backward(start, shape, classes, torch.float64)
+    logit_distance = ((logits - exact_logits).abs().max() / exact_logits.abs().max()).item()
     return {
         "model": description,
         "input": shape,
         "classes": classes,
         "mode": mode,
         "logits": logits.tolist(),
-        "loss": loss.item(),
+        "loss": loss,
         "gradients": {name: summary(value.grad) for name, value in model.named_parameters()},
         "buffers": {name: summary(value) for name, value in model.named_buffers()},
+        "logit_tolerance": max(1e-5, 4 * logit_distance),
+        "gradient_tolerance": max(1e-5, 4 * largest_distance(model, exact)),
     }
 
 
