@@ -26,7 +26,8 @@ class Optimizer : public Stateful {
   // parameters' device.
   //   lr: learning rate before a group's factor.
   //   grad_divisor: gradients are divided by it first (loss scale over clip factor). Undefined
-  //     stands for 1 and saves the division and the store of the gradients.
+  //     stands for 1 and saves the division and the store of the gradients; on CUDA the results
+  //     then differ by rounding, since the kernels are compiled apart.
   //   found_inf: 0 or 1; where 1, parameters and state stay as they are, to the bit.
   // Gradients hold unspecified values afterwards.
   virtual void step(const at::Tensor& lr, const at::Tensor& grad_divisor,

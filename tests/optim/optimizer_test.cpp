@@ -184,7 +184,8 @@ TEST_P(OptimizerTest, GradDivisorDividesTheGradients) {
       c->step(scalar(0.1), at::Tensor(), scalar(0));
     }
     expect_same_bits(copy_of(scaled), copy_of(plain));
-    expect_same_bits(copy_of(undivided), copy_of(plain));
+    for (std::size_t i = 0; i < plain.size(); ++i)
+      EXPECT_LT(undivided[i].value.sub(plain[i].value).abs().max().item<double>(), kTolerance);
   }
 }
 
