@@ -47,7 +47,7 @@ std::int64_t end_of(const config::ScheduleCommon& schedule, const Horizon& horiz
   return horizon.updates > 0 ? horizon.updates : kForever;
 }
 
-// Shapes that are stretched over the length cannot do without one.
+// Constant and multistep end by themselves; the other shapes cannot do without a length.
 void require_length(std::int64_t length) {
   if (length == kForever)
     throw Error(
@@ -103,6 +103,7 @@ Schedule::Schedule(const config::Schedule& config, double lr, const Horizon& hor
   std::visit(Overloaded{
                  [&](const config::Constant&) { length_ = std::min(length_, warmup_); },
                  [&](const config::Step& step) {
+                   require_length(length_);
                    drops_ = {std::max<std::int64_t>(1, to_updates(step.every, horizon))};
                  },
                  [&](const config::Multistep& steps) {

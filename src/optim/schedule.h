@@ -33,12 +33,13 @@ std::int64_t to_updates(const config::Length& length, const Horizon& horizon);
 
 class Schedule {
  public:
-  // Throws Error(config) where a length is needed and train.length is a time, where warm-up and
-  // decay do not fit in the length, and for a warm-up of one_cycle, whose warm-up is `rise`.
+  // Throws Error(config) where schedule.length is auto and train.length a time, save for constant
+  // and multistep, which need no length; where warm-up and decay do not fit in the length; and for
+  // a warm-up of one_cycle, whose warm-up is `rise`.
   Schedule(const config::Schedule& config, double lr, const Horizon& horizon);
   // Learning rate of update `update` (0 is the first).
   double at(std::int64_t update) const;
-  // Updates after which `at` no longer changes; the largest int64 where it always goes on.
+  // Updates after which `at` no longer changes; always finite.
   std::int64_t length() const;
 
  private:

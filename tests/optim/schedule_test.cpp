@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -179,19 +178,22 @@ constexpr Horizon kTimed{.updates = 0, .updates_per_epoch = 10, .samples_per_upd
 
 TEST(Schedule, NeedsALengthOfItsOwnInATimedRun) {
   for (const config::Schedule& config :
-       {config::Schedule(config::Linear{}), config::Schedule(config::Cosine{}),
-        config::Schedule(config::OneCycle{}), config::Schedule(config::Wsd{})}) {
+       {config::Schedule(config::Step{}), config::Schedule(config::Linear{}),
+        config::Schedule(config::Cosine{}), config::Schedule(config::OneCycle{}),
+        config::Schedule(config::Wsd{})}) {
     const Error error = error_of([&] { Schedule(config, 1.0, kTimed); });
     EXPECT_EQ(error.code(), Exit::config);
     EXPECT_THAT(error.what(), HasSubstr("schedule.length: auto follows train.length"));
   }
 }
 
-TEST(Schedule, WithoutAShapeNeedsNoLengthInATimedRun) {
-  const Schedule step(config::Step{{}, {1, Unit::epochs}, 0.5}, 1.0, kTimed);
-  EXPECT_DOUBLE_EQ(step.at(20), 0.25);
-  EXPECT_EQ(step.length(), std::numeric_limits<std::int64_t>::max());
-  EXPECT_DOUBLE_EQ(Schedule(config::Constant{}, 3.0, kTimed).at(1000), 3.0);
+TEST(Schedule, ThatEndsByItselfNeedsNoLengthInATimedRun) {
+  const Schedule drops(config::Multistep{{}, {{1, Unit::epochs}}, 0.5}, 1.0, kTimed);
+  EXPECT_EQ(drops.length(), 10);
+  EXPECT_DOUBLE_EQ(drops.at(1000), 0.5);
+  const Schedule constant(config::Constant{}, 3.0, kTimed);
+  EXPECT_EQ(constant.length(), 0);
+  EXPECT_DOUBLE_EQ(constant.at(1000), 3.0);
 }
 
 TEST(Schedule, RefusesAWarmupOrDecayThatDoesNotFit) {
