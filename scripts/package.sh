@@ -103,8 +103,9 @@ copy_tests() {
   done < <(git ls-files -z -- tests ':!tests/*.cpp' ':!tests/*.h' ':!tests/*CMakeLists.txt' \
     ':!tests/scripts/*')
   mkdir -p "$bundle/bin/tests"
-  for file in "$release"/bin/test_*; do
-    [[ -x "$file" && ! -d "$file" ]] && install -m 755 -- "$file" "$bundle/bin/tests/"
+  for file in "$release"/bin/*; do
+    [[ -x "$file" && ! -d "$file" && "${file##*/}" != trainer ]] || continue
+    install -m 755 -- "$file" "$bundle/bin/tests/"
   done
 }
 

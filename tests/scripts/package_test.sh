@@ -83,8 +83,9 @@ test_a_link_to_the_launcher_works() {
   assert_contains "$output" "$bundle/lib"
 }
 
-# program NAME CODE OUTPUT
+# program NAME CODE OUTPUT: a compiled test's stand-in, and the torch that run-tests insists on.
 program() {
+  make_torch "$bundle/.venv/lib/python3.12/site-packages/torch" 2.11.0
   printf '#!/usr/bin/env bash\ncat <<"O"\n%s\nO\nexit %s\n' "$3" "$2" >"$bundle/bin/tests/$1"
   chmod +x "$bundle/bin/tests/$1"
 }
@@ -118,19 +119,47 @@ test_run_tests_counts_a_crash_as_a_failure() {
   assert_contains "$output" "exit code 139"
 }
 
+test_run_tests_needs_torch() {
+  make_package
+  run "$bundle/run-tests"
+  assert_eq "$code" 5
+  assert_contains "$output" "no LibTorch 2.11.0 found"
+}
+
+test_run_tests_that_run_nothing_fail() {
+  make_package
+  program test_a 0 '[  PASSED  ] 3 tests.'
+  run "$bundle/run-tests" test_b
+  assert_eq "$code" 1
+  assert_eq "$output" "0 passed, 0 failed, 0 skipped"
+}
+
 test_run_tests_runs_python_tests() {
   make_package
   rm "$dir/fake/python3"
   hash -r
   command -v python3 >/dev/null || return 0
+  make_torch "$dir/torch" 2.11.0
+  export LIBTORCH="$dir/torch"
+  printf '#!/usr/bin/env bash\necho "a tool"\n' >"$bundle/bin/tests/model_tool"
+  chmod +x "$bundle/bin/tests/model_tool"
   mkdir -p "$bundle/tests/end_to_end"
-  cat >"$bundle/tests/end_to_end/test_it.py" <<'P'
+  cat >"$bundle/tests/end_to_end/it_test.py" <<'P'
+import os
+import subprocess
+import sys
 import unittest
+
+MODEL_TOOL = sys.argv.pop(1)
 
 
 class It(unittest.TestCase):
-    def test_right(self):
-        pass
+    def test_tool(self):
+        self.assertEqual(subprocess.check_output([MODEL_TOOL], text=True), "a tool\n")
+
+    def test_trainer(self):
+        output = subprocess.check_output([os.environ["TRAINER"], "--help"], text=True)
+        self.assertIn("arguments: --help", output)
 
     def test_wrong(self):
         self.fail("as meant")
@@ -142,11 +171,13 @@ class It(unittest.TestCase):
 
 unittest.main()
 P
-  echo 'import a_package_that_nobody_has' >"$bundle/tests/test_other.py"
+  echo 'import a_package_that_nobody_has' >"$bundle/tests/other_test.py"
+  echo 'print("skipped: no GPU"); raise SystemExit(77)' >"$bundle/tests/third_test.py"
   run "$bundle/run-tests"
   assert_eq "$code" 1
+  assert_contains "$output" "    skipped: no GPU"
   assert_contains "$output" "skipped: ModuleNotFoundError: No module named 'a_package_that_nobody_has'"
-  assert_eq "$(tail -n 1 <<<"$output")" "1 passed, 1 failed, 2 skipped"
+  assert_eq "$(tail -n 1 <<<"$output")" "2 passed, 1 failed, 3 skipped"
 }
 
 run_tests
