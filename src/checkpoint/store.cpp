@@ -88,7 +88,7 @@ void write_files(const fs::path& folder, const Snapshot& snapshot) {
   record(kStateFile, write_text(folder / kStateFile, snapshot.values));
   const nlohmann::json manifest = {
       {"version", kManifestVersion}, {"parts", snapshot.parts}, {"files", files}};
-  write_text(folder / kManifestFile, manifest.dump(2) + '\n');
+  write_text(folder / kManifestFile, manifest.dump(2));  // no newline: cut anywhere, it is not JSON
   sync_folder(folder);
 }
 
