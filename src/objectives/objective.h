@@ -24,7 +24,8 @@ class Objective {
   virtual Losses loss(const Output& output, const Batch& batch) const = 0;
   // Names of the metrics beside the loss: "accuracy", "accuracy_top5" (only with > 5 classes).
   virtual const std::vector<std::string>& metric_names() const = 0;
-  // float64 [metric_names().size()]: weighted sums over the batch, in their order. Class targets.
+  // float64 [metric_names().size()]: weighted sums over the batch, in their order. Soft targets
+  // count as the class of their largest share (the first where several are equal).
   virtual at::Tensor metric_sums(const Output& output, const Batch& batch) const = 0;
 };
 
