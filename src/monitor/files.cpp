@@ -85,8 +85,9 @@ void AppendFile::sync() {
 }
 
 void replace_file(const fs::path& path, const std::function<void(AppendFile&)>& fill) {
-  const fs::path temporary =
-      path.parent_path() / ("." + path.filename().string() + ".tmp-" + std::to_string(::getpid()));
+  std::string name = ".";
+  name += path.filename().string();
+  const fs::path temporary = path.parent_path() / (name + ".tmp-" + std::to_string(::getpid()));
   std::error_code failure;
   try {
     AppendFile file(temporary, AppendFile::Mode::truncate);
