@@ -2,6 +2,7 @@
 
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/dist_sink.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -16,6 +17,8 @@ struct Destinations {
   std::shared_ptr<spdlog::sinks::stderr_color_sink_mt> console;
   // Holds the console and the files: unlike a logger's own list it may grow while threads log.
   std::shared_ptr<spdlog::sinks::dist_sink_mt> all;
+  // What was said before there was a file, for the first file to start with.
+  std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> early;
   std::shared_ptr<spdlog::logger> logger;
 };
 
@@ -28,6 +31,8 @@ Destinations& destinations() {
     made->console->set_pattern("%^%v%$");
     made->all = std::make_shared<spdlog::sinks::dist_sink_mt>();
     made->all->add_sink(made->console);
+    made->early = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(64);
+    made->all->add_sink(made->early);
     made->logger = std::make_shared<spdlog::logger>("trainer", made->all);
     made->logger->flush_on(spdlog::level::warn);
     return made;
@@ -41,7 +46,13 @@ void add_file(const std::filesystem::path& file) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
     sink->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
-    destinations().all->add_sink(std::move(sink));
+    Destinations& all = destinations();
+    if (all.early) {
+      all.all->remove_sink(all.early);
+      for (const auto& message : all.early->last_raw()) sink->log(message);
+      all.early.reset();
+    }
+    all.all->add_sink(std::move(sink));
   } catch (const spdlog::spdlog_ex& failure) {
     throw Error(Exit::storage, std::string("cannot open the log file: ") + failure.what());
   }

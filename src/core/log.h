@@ -7,8 +7,8 @@
 
 namespace trainer::log {
 
-// Adds `file` (appended to) as a second destination, with times and levels. Throws Error(storage)
-// where it can't be opened.
+// Adds `file` (appended to) as a second destination, with times and levels. The
+// first file starts with what was said before it. Throws Error(storage) where it can't be opened.
 void add_file(const std::filesystem::path& file);
 
 // Whether informational lines go to standard error too (they always go to the file).

@@ -18,6 +18,7 @@ namespace {
 
 // After so many skipped updates in a row a run does not recover by itself.
 constexpr std::int64_t kMostSkippedInRow = 50;
+constexpr double kSecondsBetweenFlushes = 0.5;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -240,6 +241,7 @@ void Loop::write_step(const FinishedStep& finished, const Launched& launched) {
   if (experiment_.precision.mode == config::PrecisionMode::fp16)
     record.add("loss_scale", static_cast<double>(values.loss_scale));
   if (progress_.skipped > 0) record.add("skipped", progress_.skipped);
+  record.add("seconds", progress_.seconds);
   record.add("step_ms", finished.milliseconds);
   record.add("data_wait_ms", launched.data_wait_ms);
   record.add("samples_per_s", 1000.0 * static_cast<double>(samples) / finished.milliseconds);
@@ -251,6 +253,8 @@ void Loop::write_step(const FinishedStep& finished, const Launched& launched) {
   }
   record.add("mem_host", resident_bytes());
   write(record);
+  // Often enough for someone who watches, rarely enough to cost nothing.
+  if (now() - last_flush_ >= kSecondsBetweenFlushes) flush();
 }
 
 void Loop::write(const monitor::Record& record) {
@@ -258,6 +262,7 @@ void Loop::write(const monitor::Record& record) {
 }
 
 void Loop::flush() {
+  last_flush_ = now();
   for (const auto& sink : sinks_) sink->flush();
 }
 

@@ -70,6 +70,7 @@ class Loop {
   bool best_is_new_ = false;  // the best metric belongs to a step that no checkpoint holds yet
   double last_tick_;
   double last_logged_ = 0;
+  double last_flush_ = 0;
 };
 
 }  // namespace trainer::engine

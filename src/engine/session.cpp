@@ -136,7 +136,7 @@ void Session::build_optimisation() {
   trainer_ = std::make_unique<Trainer>(
       TrainerParts{*model_, *objective_, *optimizer_, ema_.get(), *scaler_, *strategy_, *schedule_},
       TrainerOptions{device_, experiment_.precision, experiment_.train.on_nonfinite,
-                     optim.clip_norm, experiment_.seed});
+                     optim.clip_norm, experiment_.seed, plan_.total_steps});
   optimisation_ = std::make_unique<Bundle>(std::vector<std::pair<std::string, Stateful*>>{
       {"", optimizer_.get()}, {"scaler.", scaler_.get()}, {"trainer.", trainer_.get()}});
 }

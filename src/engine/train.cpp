@@ -195,6 +195,7 @@ int train_checked(const TrainOptions& options) {
   const config::Experiment& experiment = options.experiment;
   const ChosenDevice device = choose_device(experiment);
   log::info(device.line);
+  if (experiment.log.console == config::Console::quiet) log::set_console(false);
   memory::configure(experiment.memory);
   precision::configure(experiment.precision, device.device, experiment.deterministic);
   if (options.dry_run) {

@@ -26,8 +26,17 @@ namespace {
 // torch.nn.utils.clip_grad_norm_'s guard against a division by zero.
 constexpr double kClipEpsilon = 1e-6;
 
-at::Tensor make_lr_table(const optim::Schedule& schedule, at::Device device) {
-  std::vector<float> values(static_cast<std::size_t>(std::max<std::int64_t>(1, schedule.length() + 1)));
+// As long as the schedule changes and the run lasts. 64 Mi entries are 256 MiB.
+at::Tensor make_lr_table(const optim::Schedule& schedule, std::int64_t updates, at::Device device) {
+  constexpr std::int64_t kMost = std::int64_t{64} << 20;
+  std::int64_t length = schedule.length() + 1;
+  if (updates > 0) length = std::min(length, updates);
+  if (length > kMost) {
+    throw Error(Exit::config, "schedule: changes over " + std::to_string(length) +
+                                  " updates, which is more than the " + std::to_string(kMost) +
+                                  " that fit; shorten schedule.length");
+  }
+  std::vector<float> values(static_cast<std::size_t>(length));
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(schedule.at(static_cast<std::int64_t>(i)));
   return at::from_blob(values.data(), {static_cast<std::int64_t>(values.size())}, at::kFloat)
@@ -40,7 +49,7 @@ at::Tensor make_lr_table(const optim::Schedule& schedule, at::Device device) {
 Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
     : parts_(parts), options_(options) {
   const auto scalar = at::TensorOptions().dtype(at::kFloat).device(options.device);
-  lr_table_ = make_lr_table(parts.schedule, options.device);
+  lr_table_ = make_lr_table(parts.schedule, options.updates, options.device);
   updates_ = at::zeros({1}, scalar.dtype(at::kLong));
   halted_ = at::zeros({}, scalar);
   loss_ = at::zeros({}, scalar);
@@ -98,7 +107,7 @@ at::Tensor Trainer::finish_step() {
   const at::Tensor skip = bad_loss.logical_or(bad_gradient).logical_or_(halted_).to(at::kFloat);
 
   // One division in the optimiser's own pass both unscales and clips.
-  at::Tensor divisor = scale;
+  at::Tensor divisor = parts_.scaler.scales() ? scale : at::Tensor();  // undefined stands for 1
   if (options_.clip_norm)
     divisor = scale * at::clamp((norm + kClipEpsilon) / *options_.clip_norm, 1.0);
   const at::Tensor lr =

@@ -108,7 +108,7 @@ std::optional<double> Console::seconds_left(double now) const {
 std::string Console::step_line(const Record& record, double now) const {
   std::string line = "step " + std::to_string(step_of(record));
   if (options_.total_steps > 0) line += "/" + std::to_string(options_.total_steps);
-  line += part(record, "epoch", "epoch ", "%.2f");
+  line += part(record, "epoch", "epoch ", "%.0f");
   line += part(record, "loss", "loss ", "%.4f");
   line += part(record, "lr", "lr ", "%.3g");
   line += part(record, "samples_per_s", "", "%.0f", " samples/s");

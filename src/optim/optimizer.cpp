@@ -2,7 +2,6 @@
 
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
@@ -112,9 +111,7 @@ class GroupedOptimizer : public Optimizer {
   }
 
   void zero_grad() override {
-    const c10::AutoGradMode no_grad(false);
-    const Tensors defined = gradients();
-    if (!defined.empty()) at::_foreach_zero_(defined);
+    for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
   }
 
   std::vector<at::Tensor> gradients() const override {

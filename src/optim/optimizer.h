@@ -32,7 +32,8 @@ class Optimizer : public Stateful {
   // Gradients hold unspecified values afterwards.
   virtual void step(const at::Tensor& lr, const at::Tensor& grad_divisor,
                     const at::Tensor& found_inf) = 0;
-  // Sets gradients to zero in place, or leaves them undefined before the first backward.
+  // Makes every gradient undefined: the next backward then hands its results over instead of adding
+  // them to zeros, which saves a kernel for each parameter and the memory during the forward pass.
   virtual void zero_grad() = 0;
   // Gradients that are defined now, in parameter order.
   virtual std::vector<at::Tensor> gradients() const = 0;
