@@ -32,12 +32,13 @@ while (($#)); do
   shift
 done
 
-# The system's own: a package that brought these along would break the machine's other libraries.
+# The system's own, of glibc and the compiler: a package that brought these along would break the
+# machine's other libraries, as all of glibc must be of one version.
 # By exact name, as librttopo and librtmp are not librt.
 is_system() {
   case $1 in
-    libc.so.6 | libm.so.6 | libpthread.so.0 | libdl.so.2 | librt.so.1 | libstdc++.so.6 | \
-      libgcc_s.so.1 | ld-linux*.so.*) return 0 ;;
+    libc.so.6 | libm.so.6 | libpthread.so.0 | libdl.so.2 | librt.so.1 | libresolv.so.2 | \
+      libutil.so.1 | libstdc++.so.6 | libgcc_s.so.1 | ld-linux*.so.*) return 0 ;;
   esac
   return 1
 }
