@@ -26,7 +26,7 @@ Fields<Normalize> normalize() {
       .preset("cifar100", {.mean = {0.5071, 0.4865, 0.4409}, .std = {0.2673, 0.2564, 0.2762}},
               "mean [0.5071, 0.4865, 0.4409], std [0.2673, 0.2564, 0.2762]")
       .preset("mnist", {.mean = {0.1307}, .std = {0.3081}}, "mean [0.1307], std [0.3081]")
-      .preset("digits", {.mean = {0.3053}, .std = {0.3760}}, "mean [0.3053], std [0.3760]");
+      .preset("digits", {.mean = {0.3053}, .std = {0.3759}}, "mean [0.3053], std [0.3759]");
 }
 
 Of<Transform> transform() {

@@ -213,13 +213,17 @@ std::string describe(const Node& node) {
     case Node::Kind::scalar:
       break;
   }
-  const bool looks_typed = classify(node.text) != ScalarKind::text;
+  const bool looks_typed = !node.text.empty() && classify(node.text) != ScalarKind::text;
   if (node.quoted && !node.expanded && looks_typed) return "the text " + quote(node.text);
-  return looks_typed && node.text.size() < 60 && !node.text.empty() ? node.text : quote(node.text);
+  return looks_typed && node.text.size() < 60 ? node.text : quote(node.text);
 }
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
-  const std::string near = nearest(word, candidates);
+  std::string near = nearest(word, candidates);
+  // Part of a name, such as accuracy for val/accuracy.
+  for (const std::string& candidate : candidates)
+    if (near.empty() && word.size() >= 3 && candidate.find(word) != std::string::npos)
+      near = candidate;
   if (!near.empty()) return "; did you mean \"" + near + "\"?";
   std::string all;
   for (const std::string& candidate : candidates) all += (all.empty() ? "" : ", ") + candidate;

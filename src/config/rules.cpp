@@ -133,8 +133,8 @@ struct Facts {
 
 Facts facts(const Source& source) {
   return std::visit(
-      Overloaded{[](const Digits&) {
-                   return Facts{10, 1, std::nullopt};
+      Overloaded{[](const Digits& digits) {
+                   return Facts{10, 1, digits.split == Split::train ? 1437 : 360};
                  },
                  [](const ImageFolder&) { return Facts{}; },
                  [](const Cifar& cifar) {
@@ -160,15 +160,17 @@ void check_order(const std::vector<double>& pair, const std::string& path, Rules
                            ", " + format_number(pair[1]) + "]");
 }
 
+// One number stands for every channel.
 void check_normalize(const Normalize& normalize, const Facts& source, const std::string& path,
                      Rules& rules) {
-  if (normalize.mean.size() != normalize.std.size())
-    return rules.broken(path + ".normalize", "mean has " + std::to_string(normalize.mean.size()) +
-                                                 " numbers and std " +
-                                                 std::to_string(normalize.std.size()) +
+  const auto means = static_cast<std::int64_t>(normalize.mean.size());
+  const auto deviations = static_cast<std::int64_t>(normalize.std.size());
+  const std::int64_t channels = std::max(means, deviations);
+  if (std::min(means, deviations) > 1 && means != deviations)
+    return rules.broken(path + ".normalize", "mean has " + std::to_string(means) +
+                                                 " numbers and std " + std::to_string(deviations) +
                                                  "; both have one for each channel");
-  const auto channels = static_cast<std::int64_t>(normalize.mean.size());
-  if (source.channels && channels != *source.channels)
+  if (source.channels && channels > 1 && channels != *source.channels)
     rules.broken(path + ".normalize", "has numbers for " + std::to_string(channels) +
                                           " channels, and the images have " +
                                           std::to_string(*source.channels));

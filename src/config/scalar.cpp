@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "config/node.h"
 #include "core/text.h"
 
 namespace trainer::config {
@@ -100,7 +101,7 @@ std::string unknown_unit(std::string_view unit) {
   for (const auto& [other, right] : kOther)
     if (unit == other) near = right;
   if (near.empty()) near = nearest(unit, words);
-  const std::string message = "unknown unit \"" + std::string(unit.substr(0, 40)) + "\"; ";
+  const std::string message = "unknown unit " + quote(unit) + "; ";
   if (!near.empty()) return message + "did you mean \"" + near + "\"?";
   return message + "units are steps, epochs, samples, tokens, s, min, h and d";
 }

@@ -53,7 +53,7 @@ class Reader {
  private:
   Problems& problems_;
   std::string path_;
-  Place place_;
+  Place place_{0, 1, 1};
   std::string or_word_;
   std::map<std::string, Place> places_;
 };

@@ -1,0 +1,122 @@
+// print, schema and reference: what is written about an experiment.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support.h"
+
+namespace trainer::config::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+void expect_round_trip(const Experiment& experiment, const std::string& what) {
+  const std::string text = print(experiment);
+  const Loaded again = load_text(text, what);
+  EXPECT_THAT(messages(again), IsEmpty()) << text;
+  EXPECT_EQ(again.experiment, experiment) << text;
+  EXPECT_EQ(print(again.experiment), text);
+}
+
+TEST(Print, LoadsBackForEveryCommittedFile) {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("../configs")) {
+    const Loaded loaded = load(entry.path(), {});
+    ASSERT_THAT(messages(loaded), IsEmpty()) << entry.path();
+    expect_round_trip(loaded.experiment, entry.path().string());
+    ++files;
+  }
+  EXPECT_GE(files, 4U);
+}
+
+// One experiment of each kind, with what it requires.
+TEST(Print, LoadsBackForEveryKind) {
+  for (const char* model : {"mlp", "lenet", "resnet18", "resnet34", "resnet50", "resnet101"})
+    expect_round_trip(sound(minimal(), {std::string("model.kind=") + model}), model);
+  for (const char* source :
+       {"{kind: digits}", "{kind: image_folder, path: a b}", "{kind: cifar10, path: \"x\\\"y\"}",
+        "{kind: cifar100, path: yes}", "{kind: mnist, path: '1'}", "{kind: synthetic}"})
+    expect_round_trip(sound(minimal(), {std::string("data.train=") + source}), source);
+  for (const char* schedule :
+       {"{kind: constant}", "{kind: linear}", "{kind: cosine}", "{kind: step}",
+        "{kind: multistep, at: [1 epochs, 2.5 epochs]}", "{kind: one_cycle}",
+        "{kind: wsd, decay: 2 epochs}", "{length: 1G samples, warmup: 0.1 epochs}"})
+    expect_round_trip(sound(minimal(), {std::string("schedule=") + schedule}), schedule);
+  for (const char* optim : {"sgd", "adam", "adamw"})
+    expect_round_trip(sound(minimal(), {std::string("optim.kind=") + optim}), optim);
+  for (const char* objective : {"cross_entropy", "mse"})
+    expect_round_trip(sound(minimal(), {std::string("objective.kind=") + objective}), objective);
+}
+
+TEST(Print, LoadsBackWithEveryTransformAndEveryOptionalSet) {
+  const Experiment e = sound(R"(
+device: cuda:3
+model: {kind: mlp, hidden: [], weights: {path: "a'b: #$${X} \u00e9", strict: false, skip: ["fc.*"]}}
+data:
+  train:
+    kind: synthetic
+    transforms:
+      - {resize: {size: 256, interpolation: bicubic}}
+      - {center_crop: 230}
+      - {random_crop: {size: 226, padding: 4}}
+      - {random_resized_crop: 224}
+      - {horizontal_flip: 0.3}
+      - {color_jitter: {hue: 0.1}}
+      - {normalize: {mean: [0.1, 0.2, 0.3], std: [1, 2, 3]}}
+      - {random_erasing: 0.25}
+  val: {kind: synthetic}
+  mix: {cutmix: 1, probability: 0.5}
+optim: {kind: sgd, groups: [{match: "[ab]*", weight_decay: 1e-5}], clip_norm: 0.1, ema: 0.9999}
+train: {length: 90s, stop_early: {min_delta: 1e-7}}
+checkpoint: {best: {}}
+)");
+  expect_round_trip(e, "all");
+}
+
+TEST(Print, WritesEveryField) {
+  const std::string text = print(sound(minimal()));
+  for (const char* line : {"name: run\n", "seed: 1\n", "device: auto\n", "  kind: lenet\n",
+                           "  weights: null\n", "  val: null\n", "  global: 64\n", "  mode: fp32\n",
+                           "  kind: cross_entropy\n", "  kind: constant\n", "  length: 10 epochs\n",
+                           "  allocator: expandable\n", "  keep: 3\n", "  tensorboard: true\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+}
+
+TEST(Schema, DescribesEveryKindOnce) {
+  const nlohmann::json schema = nlohmann::json::parse(config::schema());
+  EXPECT_EQ(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+  const nlohmann::json& complete = schema["oneOf"][0];
+  EXPECT_EQ(complete["additionalProperties"], false);
+  EXPECT_EQ(complete["required"], (nlohmann::json{"model", "data", "optim"}));
+  // Each kind, and a kind that comes from the environment.
+  EXPECT_THAT(schema["$defs"]["model"]["oneOf"], SizeIs(7));
+  EXPECT_EQ(schema["$defs"]["model"]["oneOf"][2]["properties"]["kind"]["const"], "resnet18");
+}
+
+// The committed page is what reference() gives. To renew it after a change of the fields:
+//   UPDATE_REFERENCE=1 test_config --gtest_filter=Reference.*
+TEST(Reference, IsTheCommittedPage) {
+  const char* path = "../docs/reference/config.md";
+  if (std::getenv("UPDATE_REFERENCE") != nullptr) std::ofstream(path) << reference();
+  std::ifstream stream(path);
+  const std::string committed{std::istreambuf_iterator<char>(stream), {}};
+  EXPECT_EQ(committed, reference()) << "renew it: see the comment above this test";
+}
+
+TEST(Reference, ExplainsTheShortForms) {
+  const std::string page = reference();
+  EXPECT_THAT(page, HasSubstr("## `data.train`"));
+  EXPECT_THAT(page, HasSubstr("As [`data.train`](#datatrain)."));
+  EXPECT_THAT(page, HasSubstr("Short form: `{random_crop: VALUE}` sets `size`."));
+  EXPECT_THAT(page, HasSubstr("| `label_smoothing` | a number of at least 0 and below 1 | `0` |"));
+}
+
+}  // namespace
+}  // namespace trainer::config::testing

@@ -1,0 +1,176 @@
+// The rules between fields, and the batch arithmetic.
+#include <string>
+
+#include "support.h"
+
+namespace trainer::config::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Batch batch(const std::string& settings) {
+  return sound(minimal("batch: {" + settings + "}")).batch;
+}
+
+TEST(BatchRule, DerivesTheThirdFromTwo) {
+  EXPECT_EQ(batch(""), (Batch{64, 64, 1, 64}));
+  EXPECT_EQ(batch("global: 64, micro: 24"), (Batch{64, 24, 3, 24}));
+  EXPECT_EQ(batch("global: 64, accumulate: 4"), (Batch{64, 16, 4, 16}));
+  EXPECT_EQ(batch("micro: 8, accumulate: 3"), (Batch{24, 8, 3, 8}));
+  EXPECT_EQ(batch("global: 10"), (Batch{10, 10, 1, 10}));
+  EXPECT_EQ(batch("micro: 10"), (Batch{10, 10, 1, 10}));
+  EXPECT_EQ(batch("accumulate: 3"), (Batch{64, 22, 3, 22}));
+  EXPECT_EQ(batch("accumulate: 100"), (Batch{100, 1, 100, 1}));
+  EXPECT_EQ(batch("global: 64, micro: 24, accumulate: 3, evaluate: 7"), (Batch{64, 24, 3, 7}));
+}
+
+TEST(BatchRule, RefusesWhatDoesNotFit) {
+  EXPECT_THAT(problems_of(minimal("batch: {global: 64, micro: 24, accumulate: 2}")),
+              ElementsAre("e.yaml:4:44: batch.accumulate: global 64 cut into micro-batches of 24 "
+                          "makes 3, not 2; leave one of the three out"));
+  EXPECT_THAT(problems_of(minimal("batch: {global: 10, accumulate: 6}")),
+              ElementsAre(HasSubstr("e.yaml:4:33: batch.accumulate: global 10 cut into")));
+  EXPECT_THAT(problems_of(minimal("batch: {global: 8, micro: 24}")),
+              ElementsAre(HasSubstr("a micro-batch of 24 is larger than the global batch of 8")));
+  EXPECT_THAT(problems_of(minimal("batch: {global: 2, accumulate: 4}")),
+              ElementsAre(HasSubstr("batch.accumulate: global 2 cut into")));
+}
+
+struct Broken {
+  std::string yaml;
+  std::string message;
+  friend void PrintTo(const Broken& broken, std::ostream* out) { *out << broken.yaml; }
+};
+class Rule : public ::testing::TestWithParam<Broken> {};
+
+TEST_P(Rule, IsReportedAtTheFieldToChange) {
+  EXPECT_THAT(problems_of(GetParam().yaml), ElementsAre(HasSubstr(GetParam().message)))
+      << GetParam().yaml;
+}
+
+std::string digits(const std::string& train, const std::string& more = {}) {
+  return "model: {kind: lenet}\noptim: {kind: sgd}\ndata:\n  train: {kind: digits" + train + "}\n" +
+         more;
+}
+
+std::string with_optim(const std::string& optim) {
+  return "model: {kind: lenet}\ndata: {train: {kind: digits}}\noptim: {" + optim + "}\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Device, Rule,
+    ::testing::Values(Broken{minimal("device: cpu\nprecision: {mode: fp16}"),
+                             "e.yaml:5:19: precision.mode: fp16 needs a GPU"},
+                      Broken{minimal("require_gpu: true\ndevice: cpu"),
+                             "e.yaml:4:14: require_gpu: contradicts device: cpu"},
+                      Broken{with_optim("kind: sgd, nesterov: true"),
+                             "e.yaml:3:30: optim.nesterov: needs momentum above 0"},
+                      Broken{with_optim("kind: sgd, groups: [{match: a}, {match: b}, {match: a}]"),
+                             "optim.groups.2.match: an earlier group has the same pattern"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Data, Rule,
+    ::testing::Values(
+        Broken{digits(", transforms: [random_erasing]"),
+               "e.yaml:4:38: data.train.transforms.0: random_erasing comes after normalize"},
+        Broken{digits(", transforms: [normalize: digits, normalize: digits]"),
+               "transforms.1: a second normalize; keep one"},
+        Broken{digits(", transforms: [normalize: digits, random_erasing, random_erasing]"),
+               "transforms.2: a second random_erasing"},
+        Broken{digits(", transforms: [normalize: digits, horizontal_flip]"),
+               "transforms.1: comes before normalize"},
+        Broken{digits(", transforms: [normalize: cifar10]"),
+               "transforms.0.normalize: has numbers for 3 channels, and the images have 1"},
+        Broken{digits(", transforms: [normalize: {mean: [0, 0], std: [1, 1, 1]}]"),
+               "normalize: mean has 2 numbers and std 3"},
+        Broken{digits(", transforms: [random_resized_crop: {size: 8, scale: [0.5, 0.1]}]"),
+               "random_resized_crop.scale: the first of the two is the smaller one, found [0.5, "
+               "0.1]"},
+        Broken{digits(", transforms: [normalize: digits, random_erasing: {ratio: [3, 0.3]}]"),
+               "random_erasing.ratio: the first of the two is the smaller one"},
+        Broken{digits("", "  val: {kind: digits, transforms: [random_erasing]}\n"),
+               "e.yaml:5:36: data.val.transforms.0: random_erasing comes after normalize"},
+        Broken{digits("", "  val: {kind: cifar10, path: c}\n"),
+               "data.val: has images of 3 channels, and data.train of 1"},
+        Broken{digits("", "  val: {kind: synthetic, shape: [1, 8, 8], classes: 9}\n"),
+               "data.val: has 9 classes, and data.train 10"},
+        Broken{digits("", "  loader: {drop_last: true}\nbatch: {global: 1438}\n"),
+               "data.loader.drop_last: leaves no batch at all: data.train has 1437 samples"},
+        Broken{digits("", "  mix: {mixup: 0.2}\nobjective: {kind: mse}\n"),
+               "data.mix: blended labels need objective.kind: cross_entropy"},
+        Broken{digits("", "  mix: {}\n"), "data.mix: neither mixup nor cutmix is above 0"},
+        Broken{
+            "model: {kind: mlp, classes: 100}\noptim: {kind: sgd}\n"
+            "data: {train: {kind: cifar10, path: c}}\n",
+            "e.yaml:1:29: model.classes: data.train has 10 classes, found 100; set it to auto"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, Rule,
+    ::testing::Values(
+        Broken{minimal("train: {length: 1M tokens}"),
+               "e.yaml:4:17: train.length: no data source has tokens yet"},
+        Broken{minimal("schedule: {warmup: 1 tokens}"), "schedule.warmup: no data source has"},
+        Broken{minimal("train: {length: 2h}\nschedule: {kind: cosine}"),
+               "e.yaml:5:1: schedule.length: this schedule needs to know its end in steps"},
+        Broken{minimal("train: {length: 5 epochs}\nschedule: {warmup: 5 epochs}"),
+               "e.yaml:5:20: schedule.warmup: the warm-up has to be shorter than train.length (5 "
+               "epochs)"},
+        Broken{minimal("schedule: {kind: linear, warmup: 9 steps, length: 8 steps}"),
+               "the warm-up has to be shorter than schedule.length (8 steps)"},
+        Broken{
+            minimal("schedule: {kind: wsd, warmup: 4 epochs, decay: 7 epochs}"),
+            "schedule.decay: warm-up and decay together are longer than train.length (10 epochs)"},
+        Broken{minimal("schedule: {kind: multistep, at: [3 epochs, 2 epochs]}"),
+               "schedule.at.1: comes after 3 epochs, so it has to be more than that"},
+        Broken{minimal("schedule: {kind: multistep, at: [3 epochs, 200 steps]}"),
+               "schedule.at.1: has another unit than 3 epochs"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Metrics, Rule,
+    ::testing::Values(
+        Broken{minimal("train: {stop_early: {}}"), "train.stop_early: needs data.val"},
+        Broken{minimal("checkpoint: {best: {}}"), "checkpoint.best: needs data.val"},
+        Broken{digits("", "  val: {kind: digits}\ntrain: {stop_early: {}, evaluate_every: null}\n"),
+               "train.stop_early: needs train.evaluate_every"},
+        Broken{digits("", "  val: {kind: digits}\ncheckpoint: {best: {metric: val/loss}}\n"),
+               "checkpoint.best.mode: val/loss is better when it is lower; set mode: min"},
+        Broken{digits("", "  val: {kind: digits}\ntrain: {stop_early: {metric: val/accuracy}}\n"),
+               "train.stop_early.mode: val/accuracy is better when it is higher; set mode: max"},
+        Broken{"model: {kind: mlp}\noptim: {kind: sgd}\ndata:\n"
+               "  train: {kind: synthetic, classes: 5}\n  val: {kind: synthetic, classes: 5}\n"
+               "checkpoint: {best: {metric: val/accuracy_top5}}\n",
+               "checkpoint.best.metric: among 5 classes the right one is always in the top 5"}));
+
+TEST(Rules, AcceptWhatFits) {
+  EXPECT_THAT(problems_of(minimal("train: {length: 2h}\n"
+                                  "schedule: {kind: cosine, length: 500 steps, warmup: 5 steps}")),
+              IsEmpty());
+  EXPECT_THAT(problems_of(minimal("train: {length: 2h}\nschedule: {kind: constant}")), IsEmpty());
+  EXPECT_THAT(problems_of(digits(", transforms: [normalize: digits, random_erasing]")), IsEmpty());
+  EXPECT_THAT(problems_of(minimal("schedule: {kind: wsd, warmup: 3 epochs, decay: 7 epochs}")),
+              IsEmpty());
+  EXPECT_THAT(problems_of(minimal("device: cpu\nprecision: {mode: bf16}")), IsEmpty());
+}
+
+// A rule over a field that could not be read would only repeat the first mistake.
+TEST(Rules, LeaveOutFieldsThatAreWrongAlready) {
+  EXPECT_THAT(problems_of(minimal("checkpoint: {best: {metric: val/accurcy}}\n")),
+              ElementsAre(HasSubstr("did you mean \"val/accuracy\"?")));
+  EXPECT_THAT(problems_of("model: {kind: lenet, classes: 7}\noptim: {kind: sgd}\n"
+                          "data: {train: {kind: digts}}\n"),
+              ElementsAre(HasSubstr("did you mean \"digits\"?")));
+  EXPECT_THAT(problems_of(minimal("batch: {global: 0, micro: 100, accumulate: 7}")),
+              ElementsAre(HasSubstr("batch.global: expected")));
+}
+
+TEST(Rules, AreReportedTogetherWithOtherMistakes) {
+  EXPECT_THAT(
+      problems_of(minimal("sed: 1\ndevice: cpu\nrequire_gpu: true\nprecision: {mode: fp16}")),
+      ElementsAre(HasSubstr(":4:1: sed"), HasSubstr(":6:14: require_gpu"),
+                  HasSubstr(":7:19: precision.mode")));
+}
+
+}  // namespace
+}  // namespace trainer::config::testing
