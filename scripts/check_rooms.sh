@@ -55,15 +55,15 @@ check_includes() {
     "$src/$room")
 }
 
-# The rooms that a room's CMakeLists.txt names after ROOMS, up to the next keyword.
+# The rooms that a room's CMakeLists.txt names after ROOMS, up to the next keyword or the end.
 check_lists() {
   local room=$1 other
   local list=$src/$room/CMakeLists.txt
   [[ -f "$list" ]] || return 0
   while IFS= read -r other; do
     check_edge "$room" "$other" "${list#"${src%src}"}"
-  done < <(sed 's/#.*//' "$list" | tr '()\n' '   ' | tr -s ' ' '\n' |
-    awk '/^[A-Z_]+$/ { inside = $0 == "ROOMS"; next } inside && NF')
+  done < <(sed 's/#.*//; s/[()]/ & /g' "$list" | tr -s ' \t' '\n' |
+    awk '/^([A-Z_]+|[()])$/ { inside = $0 == "ROOMS"; next } inside && NF')
 }
 
 # only PATTERN WHAT ALLOWED...: outside headers that only some rooms or files may include.
