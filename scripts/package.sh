@@ -96,13 +96,26 @@ set_runpaths() {
   for file in "$bundle"/lib/*.so*; do patchelf --set-rpath "\$ORIGIN" "$file"; done
 }
 
+# Files of tests/: those that git knows, or all where this is no git checkout (in a container).
+test_files() {
+  if [[ -e .git ]]; then
+    git ls-files -z -- tests
+  else
+    find tests -type f ! -name '*.pyc' -print0
+  fi
+}
+
 # Everything of the tests that runs: goldens, Python tests and the oracle, but no C++.
 copy_tests() {
   local file
+  test_files >"$bundle/files"
   while IFS= read -r -d '' file; do
+    case $file in
+      *.cpp | *.h | *CMakeLists.txt | tests/scripts/*) continue ;;
+    esac
     install -D -m "$(stat -c %a -- "$file")" -- "$file" "$bundle/$file"
-  done < <(git ls-files -z -- tests ':!tests/*.cpp' ':!tests/*.h' ':!tests/*CMakeLists.txt' \
-    ':!tests/scripts/*')
+  done <"$bundle/files"
+  rm -- "$bundle/files"
   mkdir -p "$bundle/bin/tests"
   for file in "$release"/bin/*; do
     [[ -x "$file" && ! -d "$file" && "${file##*/}" != trainer ]] || continue
