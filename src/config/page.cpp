@@ -23,18 +23,19 @@ std::string default_of(const Field& field, void* defaults) {
 
 void heading(Page& page, const std::string& path) { page.line("\n## `" + path + "`\n"); }
 
+// How Markdown's renderers name the heading of `path`.
+std::string anchor(std::string path) {
+  std::erase(path, '.');
+  return path;
+}
+
 // Whether `type` is described already; if not, it is now at `path`.
 bool described(Page& page, const void* type, const std::string& path) {
   const auto [known, added] = page.documented.try_emplace(type, path);
-  if (!added) {
-    heading(page, path);
-    page.line("As [`" + known->second + "`](#" + [&] {
-      std::string anchor = known->second;
-      std::erase(anchor, '.');
-      return anchor;
-    }() + ").");
-  }
-  return !added;
+  if (added) return false;
+  heading(page, path);
+  page.line("As [`" + known->second + "`](#" + anchor(known->second) + ").");
+  return true;
 }
 
 bool in_every_kind(const std::vector<Kind>& kinds, const Field& field) {

@@ -39,6 +39,8 @@ template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
 
 // --- lengths and the schedule --------------------------------------------------------------------
 struct NamedLength {
