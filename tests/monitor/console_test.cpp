@@ -45,7 +45,7 @@ TEST_F(ConsoleTest, TheLastStepIsShownAtOnce) {
 TEST_F(ConsoleTest, EveryFieldOfALine) {
   Console sink = console({.total_steps = 1000});
   Record record = step_record(500, 0.123456);
-  record.add("epoch", 2.5);
+  record.add("epoch", std::int64_t{2});
   record.add("lr", 3e-4);
   record.add("samples_per_s", 3512.4);
   record.add("mem_peak", std::int64_t{3} << 30);
@@ -53,7 +53,7 @@ TEST_F(ConsoleTest, EveryFieldOfALine) {
   now_ += 10;
   sink.write(record);
   EXPECT_EQ(written_.back(),
-            "step 500/1000  epoch 2.50  loss 0.1235  lr 0.0003  3512 samples/s  mem 3.0 GiB  "
+            "step 500/1000  epoch 2  loss 0.1235  lr 0.0003  3512 samples/s  mem 3.0 GiB  "
             "ETA 20.0s\n");
 }
 
