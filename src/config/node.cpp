@@ -161,7 +161,10 @@ std::vector<Problem> Problems::in_order() const {
   for (Found& one : found) {
     std::string place = source_name(one.place.source);
     if (one.place.line > 0)
-      place += ":" + std::to_string(one.place.line) + ":" + std::to_string(one.place.column);
+      place.append(1, ':')
+          .append(std::to_string(one.place.line))
+          .append(1, ':')
+          .append(std::to_string(one.place.column));
     problems.push_back(Problem{std::move(place), std::move(one.path), std::move(one.message)});
   }
   return problems;

@@ -8,20 +8,24 @@ namespace {
 
 std::string cell(std::string text) {
   for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2))
-    text.insert(at, "\\");
+    text.insert(at, 1, '\\');
   return text;
+}
+
+std::string code(const std::string& text) {
+  return std::string(1, '`').append(text).append(1, '`');
 }
 
 // The value of a field that is not set.
 std::string default_of(const Field& field, void* defaults) {
   if (field.required) return "required";
   const Node node = field.type->write(field.member(defaults));
-  if (node.kind != Node::Kind::map) return "`" + write_flow(node) + "`";
+  if (node.kind != Node::Kind::map) return code(write_flow(node));
   const Entry* kind = node.find("kind");
-  return kind == nullptr ? "see below" : "`kind: " + kind->value.text + "`";
+  return kind == nullptr ? "see below" : code("kind: " + kind->value.text);
 }
 
-void heading(Page& page, const std::string& path) { page.line("\n## `" + path + "`\n"); }
+void heading(Page& page, const std::string& path) { page.line("\n## " + code(path) + "\n"); }
 
 // How Markdown's renderers name the heading of `path`.
 std::string anchor(std::string path) {
@@ -66,7 +70,7 @@ void Structure::table(Page& page, const std::string& path,
   page.line("|---|---|---|---|");
   for (const Field& field : fields)
     if (keep(field))
-      page.line("| `" + field.key + "` | " + cell(field.type->summary()) + " | " +
+      page.line("| " + code(field.key) + " | " + cell(field.type->summary()) + " | " +
                 default_of(field, defaults.get()) + " | " + cell(field.help) + " |");
   for (const Field& field : fields)
     if (keep(field)) field.type->document(page, join_path(path, field.key));

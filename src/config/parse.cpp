@@ -5,6 +5,7 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -27,6 +28,8 @@ struct Refused {
   std::string message;
 };
 
+bool continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
+
 // The lines of a text, for columns in characters and for hints about a line.
 class Lines {
  public:
@@ -34,33 +37,41 @@ class Lines {
     starts_.push_back(0);
     for (std::size_t i = 0; i < text.size(); ++i)
       if (text[i] == '\n') starts_.push_back(i + 1);
+    if (std::none_of(text.begin(), text.end(), continuation)) return;
+    continuations_.reserve(text.size() + 1);
+    continuations_.push_back(0);
+    for (const char c : text)
+      continuations_.push_back(continuations_.back() + (continuation(c) ? 1U : 0U));
   }
   std::string_view line(int index) const {  // from 0
-    if (index < 0 || static_cast<std::size_t>(index) >= starts_.size()) return {};
-    const std::size_t start = starts_[static_cast<std::size_t>(index)];
-    const std::size_t end = text_.find('\n', start);
-    return text_.substr(start, end == std::string_view::npos ? end : end - start);
+    const std::size_t start = start_of(index);
+    return text_.substr(start, text_.find('\n', start) - start);
   }
   // Column from 1 in characters of a column from 0 in bytes.
   int column(int line_index, int bytes) const {
-    const std::string_view before =
-        line(line_index).substr(0, static_cast<std::size_t>(std::max(bytes, 0)));
-    const auto continuation = [](char c) {
-      return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
-    };
-    const auto extra = std::count_if(before.begin(), before.end(), continuation);
-    return std::max(bytes, 0) - static_cast<int>(extra) + 1;
+    bytes = std::max(bytes, 0);
+    if (continuations_.empty()) return bytes + 1;
+    const std::size_t start = start_of(line_index);
+    const std::size_t end = std::min(start + static_cast<std::size_t>(bytes), text_.size());
+    return bytes - static_cast<int>(continuations_[end] - continuations_[start]) + 1;
   }
   Place place_at(std::size_t offset, int source) const {
     const auto next = std::upper_bound(starts_.begin(), starts_.end(), offset);
     const auto index = static_cast<int>(next - starts_.begin()) - 1;
-    const std::size_t start = starts_[static_cast<std::size_t>(index)];
-    return Place{source, index + 1, column(index, static_cast<int>(offset - start))};
+    return Place{source, index + 1, column(index, static_cast<int>(offset - start_of(index)))};
   }
 
  private:
+  // The end of the text for a line that it does not have.
+  std::size_t start_of(int index) const {
+    const auto i = static_cast<std::size_t>(std::max(index, 0));
+    return i < starts_.size() ? starts_[i] : text_.size();
+  }
+
   std::string_view text_;
   std::vector<std::size_t> starts_;
+  // Continuation bytes of UTF-8 before each byte; empty where there are none.
+  std::vector<std::uint32_t> continuations_;
 };
 
 // Length of the well-formed UTF-8 sequence at the start of `text`, 0 where it is none (Unicode

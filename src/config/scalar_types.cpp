@@ -187,7 +187,7 @@ class Text : public Type {
   Node write(const void* value) const override {
     std::string text = *static_cast<const std::string*>(value);
     for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3))
-      text.insert(at, "$");
+      text.insert(at, 1, '$');
     return Node::string(std::move(text));
   }
   Json schema(Schema&) const override {
