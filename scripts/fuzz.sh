@@ -26,4 +26,5 @@ mkdir -p corpus
 say "Fuzzing the configuration parser for $seconds s"
 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
   bin/config_fuzzer -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 \
-  -print_final_stats=1 -verbosity=0 -artifact_prefix="$PWD/" corpus "$ROOT/tests/fuzz/corpus"
+  -dict="$ROOT/tests/fuzz/config.dict" -verbosity=0 -print_final_stats=1 \
+  -artifact_prefix="$PWD/" corpus "$ROOT/tests/fuzz/corpus"
