@@ -143,8 +143,8 @@ test_run_tests_runs_python_tests() {
   export LIBTORCH="$dir/torch"
   printf '#!/usr/bin/env bash\necho "a tool"\n' >"$bundle/bin/tests/model_tool"
   chmod +x "$bundle/bin/tests/model_tool"
-  mkdir -p "$bundle/tests/end_to_end"
-  cat >"$bundle/tests/end_to_end/it_test.py" <<'P'
+  mkdir -p "$bundle/tests/models"
+  cat >"$bundle/tests/models/interop_test.py" <<'P'
 import os
 import subprocess
 import sys
@@ -173,11 +173,15 @@ unittest.main()
 P
   echo 'import a_package_that_nobody_has' >"$bundle/tests/other_test.py"
   echo 'print("skipped: no GPU"); raise SystemExit(77)' >"$bundle/tests/third_test.py"
+  printf 'import sys\nassert sys.argv[2].endswith("/configs")\n' >"$bundle/tests/config_test.py"
+  mkdir "$bundle/tests/config"
+  mv "$bundle/tests/config_test.py" "$bundle/tests/config/schema_test.py"
+  program replay_config 0 'all read'
   run "$bundle/run-tests"
   assert_eq "$code" 1
   assert_contains "$output" "    skipped: no GPU"
   assert_contains "$output" "skipped: ModuleNotFoundError: No module named 'a_package_that_nobody_has'"
-  assert_eq "$(tail -n 1 <<<"$output")" "2 passed, 1 failed, 3 skipped"
+  assert_eq "$(tail -n 1 <<<"$output")" "4 passed, 1 failed, 3 skipped"
 }
 
 run_tests
