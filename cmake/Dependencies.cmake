@@ -16,7 +16,7 @@ target_link_libraries(xxhash::xxhash INTERFACE ${XXHASH_LIBRARY})
 # toolkit's headers. Only C++ is compiled against torch here, so its libraries are named directly.
 file(GLOB venv_torch ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
 find_path(TORCH_ROOT include/ATen/ATen.h HINTS $ENV{LIBTORCH} ${CMAKE_PREFIX_PATH} ${venv_torch}
-          PATH_SUFFIXES ../../.. NO_CMAKE_SYSTEM_PATH REQUIRED
+          PATH_SUFFIXES ../.. . NO_CMAKE_SYSTEM_PATH REQUIRED
           DOC "LibTorch's folder: it holds include/ and lib/")
 find_library(C10_CUDA c10_cuda PATHS ${TORCH_ROOT}/lib NO_DEFAULT_PATH)
 get_filename_component(SITE_PACKAGES ${TORCH_ROOT}/.. ABSOLUTE)

@@ -1,9 +1,9 @@
 #include "cli/cli.h"
 
-#include <CLI/CLI.hpp>
 #include <cxxabi.h>
 #include <execinfo.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -47,8 +47,8 @@ int report_bug(const std::exception& failure) {
     type = name;
     std::free(name);
   }
-  log::error("this is a bug of ours, please report it with the run's config.yaml\n  " + type + ": " +
-             failure.what());
+  log::error("this is a bug of ours, please report it with the run's config.yaml\n  " + type +
+             ": " + failure.what());
   void* frames[64];
   backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
   return static_cast<int>(Exit::internal);

@@ -73,9 +73,8 @@ void add_train_command(CLI::App& app, std::vector<std::string> command, int& cod
   train_app->footer(
       "Example:\n  trainer train --config configs/cifar10.yaml --set batch.global=512 "
       "--output runs/big --resume auto");
-  train_app->callback([arguments, command = std::move(command), &code] {
-    code = train(*arguments, command);
-  });
+  train_app->callback(
+      [arguments, command = std::move(command), &code] { code = train(*arguments, command); });
 }
 
 }  // namespace trainer::cli

@@ -5,6 +5,7 @@
 #include <spdlog/sinks/ringbuffer_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -28,7 +29,8 @@ Destinations& destinations() {
     made->console = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
         std::getenv("NO_COLOR") != nullptr ? spdlog::color_mode::never
                                            : spdlog::color_mode::automatic);
-    made->console->set_pattern("%^%v%$");
+    // On a terminal a progress line may stand where this one goes: clear it first.
+    made->console->set_pattern(isatty(STDERR_FILENO) != 0 ? "\r\x1b[K%^%v%$" : "%^%v%$");
     made->all = std::make_shared<spdlog::sinks::dist_sink_mt>();
     made->all->add_sink(made->console);
     made->early = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(64);

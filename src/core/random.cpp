@@ -61,12 +61,11 @@ std::uint64_t Stream::next_u64() noexcept {
   return (high << 32) | next_u32();
 }
 
-double Stream::uniform() noexcept {
-  return static_cast<double>(next_u64() >> 11) * 0x1.0p-53;
-}
+double Stream::uniform() noexcept { return static_cast<double>(next_u64() >> 11) * 0x1.0p-53; }
 
 std::uint64_t Stream::below(std::uint64_t n) noexcept {
-  const std::uint64_t threshold = (0 - n) % n;  // 2^64 mod n: values under it would bias low results
+  const std::uint64_t threshold =
+      (0 - n) % n;  // 2^64 mod n: values under it would bias low results
   for (;;) {
     const std::uint64_t value = next_u64();
     if (value >= threshold) return value % n;

@@ -1,5 +1,8 @@
 #include "engine/dry_run.h"
 
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
 #include <cstdio>
 
 #include "core/error.h"
@@ -24,13 +27,13 @@ int dry_run(const config::Experiment& experiment, Session& session) {
       std::string shape;
       for (const std::int64_t size : micro.input.sizes())
         shape += (shape.empty() ? "" : " x ") + std::to_string(size);
-      std::printf("input: %s %s on %s\n", shape.c_str(), micro.input.dtype().name().data(),
+      std::printf("input: %s %s on %s\n", shape.c_str(), c10::toString(micro.input.scalar_type()),
                   session.device().str().c_str());
     }
     results.push(step + 1, session.trainer().step(*batch, experiment.batch.micro.value()));
     finished = *results.pop(/*wait=*/true);
-    std::printf("step %lld: loss %.6g, gradient norm %.6g\n",
-                static_cast<long long>(step + 1), static_cast<double>(finished.values.loss),
+    std::printf("step %lld: loss %.6g, gradient norm %.6g\n", static_cast<long long>(step + 1),
+                static_cast<double>(finished.values.loss),
                 static_cast<double>(finished.values.grad_norm));
     if (finished.values.halted != 0)
       throw Error(Exit::not_finite, "the loss or the gradient of the first step is not finite");
@@ -40,8 +43,9 @@ int dry_run(const config::Experiment& experiment, Session& session) {
               finished.milliseconds,
               static_cast<double>(experiment.batch.global.value()) / step_seconds);
   if (session.plan().total_steps > 0) {
-    std::printf("whole run: about %s of training\n",
-                human_seconds(step_seconds * static_cast<double>(session.plan().total_steps)).c_str());
+    std::printf(
+        "whole run: about %s of training\n",
+        human_seconds(step_seconds * static_cast<double>(session.plan().total_steps)).c_str());
   }
   if (session.device().is_cuda()) {
     const memory::Statistics memory = memory::statistics(session.device().index());

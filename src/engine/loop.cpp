@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cmath>
+#include <csignal>
 #include <fstream>
 
 #include "core/log.h"
@@ -245,7 +245,8 @@ void Loop::write_step(const FinishedStep& finished, const Launched& launched) {
   record.add("step_ms", finished.milliseconds);
   record.add("data_wait_ms", launched.data_wait_ms);
   record.add("samples_per_s", 1000.0 * static_cast<double>(samples) / finished.milliseconds);
-  record.add("read_mb_s", static_cast<double>(launched.read_bytes) / 1000.0 / finished.milliseconds);
+  record.add("read_mb_s",
+             static_cast<double>(launched.read_bytes) / 1000.0 / finished.milliseconds);
   if (session_.device().is_cuda()) {
     record.add("mem_allocated", launched.allocated);
     record.add("mem_peak", launched.peak);

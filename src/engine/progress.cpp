@@ -9,7 +9,7 @@ namespace trainer::engine {
 bool BestMetric::improves(double candidate, config::Mode mode, double min_delta) {
   if (std::isnan(candidate)) return false;
   const bool better = !value || (mode == config::Mode::max ? candidate > *value + min_delta
-                                                            : candidate < *value - min_delta);
+                                                           : candidate < *value - min_delta);
   if (better) value = candidate;
   return better;
 }
@@ -62,8 +62,8 @@ Progress Progress::from_json(const nlohmann::json& json) try {
   progress.last_metrics = json.at("last_metrics");
   return progress;
 } catch (const nlohmann::json::exception& failure) {
-  throw Error(Exit::storage,
-              std::string("the checkpoint's state.json lacks the run's progress: ") + failure.what());
+  throw Error(Exit::storage, std::string("the checkpoint's state.json lacks the run's progress: ") +
+                                 failure.what());
 }
 
 }  // namespace trainer::engine

@@ -6,7 +6,6 @@
 #include "core/cpu.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "memory/memory.h"
 
 namespace trainer::engine {
 namespace {
@@ -28,9 +27,7 @@ const auto& common(const Variant& kind) {
 
 std::unique_ptr<data::Pipeline> make_pipeline(const config::Source& config,
                                               const data::Source& source) {
-  data::Image first;
-  source.read(0, first);
-  return std::make_unique<data::Pipeline>(common(config).transforms, first.channels);
+  return std::make_unique<data::Pipeline>(common(config).transforms, source.channels());
 }
 
 // Names both lists' first difference.
@@ -77,9 +74,9 @@ void Session::open_data() {
     require_same_classes(*train_source_, *val_source_);
   }
   const std::int64_t global = experiment_.batch.global.value();
-  sampler_ = std::make_unique<data::Sampler>(
-      train_source_->size(), global, data.loader.drop_last, /*shuffle=*/true, experiment_.seed,
-      strategy_->rank(), strategy_->ranks());
+  sampler_ = std::make_unique<data::Sampler>(train_source_->size(), global, data.loader.drop_last,
+                                             /*shuffle=*/true, experiment_.seed, strategy_->rank(),
+                                             strategy_->ranks());
   if (sampler_->steps_per_epoch() == 0) {
     throw Error(Exit::data, "data.train has " + std::to_string(train_source_->size()) +
                                 " samples, fewer than batch.global (" + std::to_string(global) +
@@ -92,8 +89,8 @@ std::int64_t Session::classes() const {
   const auto& wanted = common(experiment_.model).classes;
   const std::int64_t has = train_source_->classes();
   if (wanted && *wanted < has) {
-    throw Error(Exit::config, "model.classes is " + std::to_string(*wanted) + ", but data.train has " +
-                                  std::to_string(has) + " classes");
+    throw Error(Exit::config, "model.classes is " + std::to_string(*wanted) +
+                                  ", but data.train has " + std::to_string(has) + " classes");
   }
   return wanted.value_or(has);
 }
@@ -153,10 +150,7 @@ data::LoaderOptions Session::loader_options() const {
   options.workers = static_cast<int>(worker_count(experiment_.data.loader.workers, device_));
   options.prefetch = static_cast<int>(experiment_.data.loader.prefetch);
   options.seed = experiment_.seed;
-  options.allocate = [pinned = device_.is_cuda()](std::size_t bytes) {
-    memory::HostBuffer buffer = memory::allocate_host(bytes, pinned);
-    return data::HostMemory{buffer.data, std::move(buffer.owner)};
-  };
+  if (device_.is_cuda()) options.allocate = data::host_allocator(/*pinned=*/true);
   return options;
 }
 

@@ -67,7 +67,7 @@ class Mark {
 struct StepResults::Impl {
   struct Slot {
     std::int64_t step = 0;
-    at::Tensor row;  // float32 [kValues] in host memory
+    at::Tensor row;               // float32 [kValues] in host memory
     std::unique_ptr<Mark> begin;  // null: the end of the step before
     std::unique_ptr<Mark> end;
   };
@@ -85,8 +85,8 @@ StepResults::StepResults(at::Device device, int depth) : impl_(std::make_unique<
   // One slot more than the depth: the end of the last popped step begins the next one's time.
   impl_->slots.resize(static_cast<std::size_t>(depth) + 1);
   for (Impl::Slot& slot : impl_->slots) {
-    slot.row = at::empty({kValues}, at::TensorOptions().dtype(at::kFloat).pinned_memory(
-                                        impl_->cuda));
+    slot.row =
+        at::empty({kValues}, at::TensorOptions().dtype(at::kFloat).pinned_memory(impl_->cuda));
     slot.end = std::make_unique<Mark>(impl_->cuda);
   }
   resume_clock();

@@ -12,11 +12,11 @@ namespace trainer::engine {
 // The device values of a step, in the order of the row that carries them.
 struct StepValues {
   float loss = 0;
-  float grad_norm = 0;   // unscaled, before clipping
+  float grad_norm = 0;  // unscaled, before clipping
   float lr = 0;
   float loss_scale = 0;
-  float skipped = 0;     // 1: the optimiser did not move
-  float halted = 0;      // 1: a loss or gradient was not finite and the run must stop
+  float skipped = 0;  // 1: the optimiser did not move
+  float halted = 0;   // 1: a loss or gradient was not finite and the run must stop
 };
 
 struct FinishedStep {
@@ -25,9 +25,9 @@ struct FinishedStep {
   double milliseconds = 0;  // on the device, from the previous step's end (or `resume_clock`)
 };
 
-// A short queue of steps under way. push never waits for the step it is given; it waits for an older
-// one only where `depth` steps are under way already, so that the host cannot run ahead without
-// bound. One thread.
+// A short queue of steps under way. push never waits for the step it is given; it waits for an
+// older one only where `depth` steps are under way already, so that the host cannot run ahead
+// without bound. One thread.
 class StepResults {
  public:
   explicit StepResults(at::Device device, int depth = 4);

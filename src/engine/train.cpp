@@ -1,16 +1,15 @@
 #include "engine/train.h"
 
-#include <torch/headeronly/version.h>
 #include <c10/util/Exception.h>
+#include <torch/headeronly/version.h>
 
-#include <cstdio>
 #include <unistd.h>
+#include <cstdio>
 
 #include <array>
 #include <limits>
 #include <new>
 
-#include "core/cpu.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
@@ -35,8 +34,8 @@ struct Origin {
   std::optional<checkpoint::Loaded> checkpoint;
 };
 
-// Note [Resume]: `auto` and a run's folder continue in that folder. A single checkpoint starts a new
-// run that continues from it, since its own run may hold later ones.
+// Note [Resume]: `auto` and a run's folder continue in that folder. A single checkpoint starts a
+// new run that continues from it, since its own run may hold later ones.
 Origin find_origin(const TrainOptions& options) {
   Origin origin;
   if (!options.resume) return origin;
@@ -70,24 +69,25 @@ void check_identity(const nlohmann::json& then, const nlohmann::json& now, bool 
   std::string differences;
   for (const auto& [key, value] : now.items()) {
     if (!then.contains(key) || then.at(key) == value) continue;
-    differences += "\n  " + key + ": " + then.at(key).dump() + " in the checkpoint, " +
-                   value.dump() + " now";
+    differences +=
+        "\n  " + key + ": " + then.at(key).dump() + " in the checkpoint, " + value.dump() + " now";
   }
   if (differences.empty()) return;
   if (!allow_changes) {
     throw Error(Exit::config,
                 "the checkpoint is of another experiment, so the run would not continue exactly:" +
-                    differences + "\nGive --allow-changes to continue all the same, or another "
-                                  "--output to start afresh.");
+                    differences +
+                    "\nGive --allow-changes to continue all the same, or another "
+                    "--output to start afresh.");
   }
   log::warning("continuing although the experiment has changed:" + differences);
 }
 
 Progress restore(const checkpoint::Loaded& checkpoint, Session& session, bool allow_changes) {
   if (!checkpoint.values.contains("progress") || !checkpoint.values.contains("identity")) {
-    throw Error(Exit::storage,
-                checkpoint.path.string() + ": state.json holds no training run to continue; "
-                "model.weights loads weights alone");
+    throw Error(Exit::storage, checkpoint.path.string() +
+                                   ": state.json holds no training run to continue; "
+                                   "model.weights loads weights alone");
   }
   check_identity(checkpoint.values.at("identity"), session.identity(), allow_changes);
   for (const auto& [name, part] : session.checkpoint_parts()) {
@@ -128,7 +128,6 @@ void write_environment(const TrainOptions& options, const monitor::RunFolder& fo
       monitor::environment(static_cast<int>(arguments.size()), arguments.data());
   environment["torch"] = TORCH_VERSION;
   environment["device"] = device.line;
-  environment["cpu_limit"] = cpu_limit();
   folder.write("environment.json", environment.dump(2) + "\n");
 }
 
@@ -150,8 +149,8 @@ nlohmann::json summary(const std::string& status, Exit code, const Progress& pro
 }
 
 std::string result_line(const Progress& progress, const monitor::RunFolder& folder) {
-  std::string line = "done: " + std::to_string(progress.step) + " steps in " +
-                     human_seconds(progress.seconds);
+  std::string line =
+      "done: " + std::to_string(progress.step) + " steps in " + human_seconds(progress.seconds);
   for (const auto& [name, value] : progress.last_metrics.items()) {
     std::array<char, 64> text{};
     std::snprintf(text.data(), text.size(), ", %s %.4f", name.c_str(), value.get<double>());
@@ -213,9 +212,9 @@ int train_checked(const TrainOptions& options) {
     origin.checkpoint.reset();  // its tensors are as large as the model and the optimiser
   }
   if (!origin.folder)
-    origin.folder.emplace(monitor::RunFolder::open(options.output, experiment.name, /*resume=*/false));
-  return static_cast<int>(
-      train_in(options, device, session, *origin.folder, std::move(progress)));
+    origin.folder.emplace(
+        monitor::RunFolder::open(options.output, experiment.name, /*resume=*/false));
+  return static_cast<int>(train_in(options, device, session, *origin.folder, std::move(progress)));
 }
 
 }  // namespace
@@ -224,9 +223,8 @@ int train_checked(const TrainOptions& options) {
 int train(const TrainOptions& options) try {
   return train_checked(options);
 } catch (const c10::OutOfMemoryError& failure) {
-  throw Error(Exit::out_of_memory,
-              std::string("out of memory before the first step: ") +
-                  failure.what_without_backtrace());
+  throw Error(Exit::out_of_memory, std::string("out of memory before the first step: ") +
+                                       failure.what_without_backtrace());
 } catch (const std::bad_alloc&) {
   throw Error(Exit::out_of_memory,
               "out of host memory; a smaller data.loader.prefetch or batch.micro needs less");

@@ -2,12 +2,12 @@
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/stack.h>
@@ -112,8 +112,7 @@ at::Tensor Trainer::finish_step() {
     divisor = scale * at::clamp((norm + kClipEpsilon) / *options_.clip_norm, 1.0);
   const at::Tensor lr =
       lr_table_.index_select(0, at::clamp(updates_, 0, lr_table_.size(0) - 1)).squeeze(0);
-  const at::Tensor row =
-      at::stack({loss_, norm, lr, scale, skip, halted_});
+  const at::Tensor row = at::stack({loss_, norm, lr, scale, skip, halted_});
 
   parts_.optimizer.step(lr, divisor, skip);
   if (parts_.ema != nullptr) parts_.ema->update(skip);

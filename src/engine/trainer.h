@@ -73,10 +73,10 @@ class Trainer : public Stateful {
   // Note [Device values]: what a step reads and writes besides weights is a device tensor with a
   // fixed address, so that no branch on the host depends on a value of the device, and a captured
   // step can be replayed.
-  at::Tensor lr_table_;   // float32 [n]: the learning rate of update i; constant from n - 1 on
-  at::Tensor updates_;    // int64 [1]: updates done; skipped steps do not count
-  at::Tensor halted_;     // float32 []: 1 once a value was not finite and the run has to stop
-  at::Tensor loss_;       // float32 []: mean loss of the step under way, summed over micro-batches
+  at::Tensor lr_table_;  // float32 [n]: the learning rate of update i; constant from n - 1 on
+  at::Tensor updates_;   // int64 [1]: updates done; skipped steps do not count
+  at::Tensor halted_;    // float32 []: 1 once a value was not finite and the run has to stop
+  at::Tensor loss_;      // float32 []: mean loss of the step under way, summed over micro-batches
   std::vector<at::Tensor> saved_buffers_;  // the model's buffer storages before the step
 };
 

@@ -22,8 +22,9 @@ optim: {kind: adamw, lrr: 1e-3, weight_decay: yes}
 train: {length: 30}
 log: {every: 1 stpes}
 """
-# line:column of each, in the order of the file
-PLACES = ["1:7", "2:7", "3:1", "4:15", "6:39", "7:21", "8:17", "9:19", "10:22", "10:47", "11:17",
+# line:column of each, in the order of the file: of the value, or of the key where the value is a
+# list or a map
+PLACES = ["1:1", "2:7", "3:1", "4:15", "6:39", "7:21", "8:17", "9:19", "10:22", "10:47", "11:17",
           "12:14"]
 
 

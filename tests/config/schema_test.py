@@ -10,8 +10,12 @@ import re
 import subprocess
 import sys
 
-import jsonschema
-import yaml
+try:
+    import jsonschema
+    import yaml
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
 
 
 class CoreLoader(yaml.SafeLoader):

@@ -50,7 +50,8 @@ struct RigOptions {
 
 struct Rig {
   explicit Rig(const RigOptions& rig) : options(rig) {
-    model = models::make_model(rig.model, {rig.input[1], rig.input[2], rig.input[3]}, rig.classes, 1);
+    model =
+        models::make_model(rig.model, {rig.input[1], rig.input[2], rig.input[3]}, rig.classes, 1);
     formula::fill_state(model->state());
     model->to(rig.device, at::MemoryFormat::Contiguous);
     model->set_training(true);
@@ -71,8 +72,7 @@ struct Rig {
   }
   // Input that makes the loss NaN.
   FixedBatch bad_batch(std::int64_t step) const {
-    return {step,
-            formula::model_input(options.input, step).fill_(std::nan("")).to(options.device),
+    return {step, formula::model_input(options.input, step).fill_(std::nan("")).to(options.device),
             formula::targets(options.input[0], options.classes, step).to(options.device)};
   }
   StepValues step(const data::StepBatch& samples, std::int64_t micro = 64) {
@@ -84,7 +84,8 @@ struct Rig {
   std::vector<at::Tensor> snapshot() const {
     std::vector<at::Tensor> copies;
     const auto add = [&](const State& state) {
-      for (const NamedTensor& tensor : state.tensors) copies.push_back(tensor.value.detach().clone());
+      for (const NamedTensor& tensor : state.tensors)
+        copies.push_back(tensor.value.detach().clone());
     };
     add(model->state());
     add(optimizer->state());

@@ -69,7 +69,8 @@ TEST(Trainer, TenStepsAgreeWithPyTorch) {
     for (std::int64_t step = 0; step < 10; ++step) {
       const double expected = one.at("losses").at(static_cast<std::size_t>(step));
       const StepValues values = rig.step(rig.batch(step), options.input[0]);
-      EXPECT_NEAR(static_cast<double>(values.loss), expected, loss_tolerance * (1 + std::abs(expected)))
+      EXPECT_NEAR(static_cast<double>(values.loss), expected,
+                  loss_tolerance * (1 + std::abs(expected)))
           << "step " << step;
     }
     for (const NamedTensor& parameter : rig.model->parameters()) {
@@ -190,7 +191,7 @@ TEST(Trainer, ClipsTheWholeGradientOnce) {
   const auto after = rig.snapshot();
   double moved = 0;
   for (std::size_t i = 0; i < rig.model->parameters().size(); ++i)
-    moved += (after[i] - before[i]).to(at::kDouble).pow(2).sum().item<double>();
+    moved += after[i].sub(before[i]).to(at::kDouble).pow(2).sum().item<double>();
   // With plain SGD at lr 1 the weights move by the clipped gradient. 1e-4: differences of float32
   // weights near 1 lose about four of their seven digits.
   EXPECT_NEAR(std::sqrt(moved), 0.01, 0.01 * 1e-3);
@@ -212,7 +213,7 @@ TEST(Trainer, RandomLayersDrawFromSeedAndStepAlone) {
 }
 
 TEST(GpuTrainer, Fp16OverflowSkipsOptimiserScheduleAndEma) {
-  if (!at::hasCUDA()) GTEST_SKIP() << "needs a GPU: fp16 trains on CUDA only";
+  if (!at::hasCUDA()) GTEST_SKIP() << "no CUDA device: fp16 trains on CUDA only";
   RigOptions options = small_resnet();
   options.device = at::kCUDA;
   options.precision.mode = config::PrecisionMode::fp16;
