@@ -24,7 +24,7 @@ name: small
 seed: 3
 device: {device}
 deterministic: true
-model: {{kind: mlp, hidden: [32], dropout: 0.2}}
+model: {model}
 data:
   train: {{kind: digits, transforms: [{{random_crop: {{size: 8, padding: 1}}}}, horizontal_flip, {{normalize: digits}}]}}
   val: {{kind: digits, split: test, transforms: [{{normalize: digits}}]}}
@@ -37,7 +37,10 @@ checkpoint: {{every: 5 steps, keep: 3, best: {{metric: val/accuracy, mode: max}}
 log: {{console: quiet, csv: true}}
 """
 
+# On a GPU machine: TRAINER_TEST_DEVICE=cuda, and for batch norm's state also
+# TRAINER_TEST_MODEL="{kind: resnet18, stem: cifar}".
 DEVICE = os.environ.get("TRAINER_TEST_DEVICE", "cpu")
+MODEL = os.environ.get("TRAINER_TEST_MODEL", "{kind: mlp, hidden: [32], dropout: 0.2}")
 
 
 class TrainerTest(unittest.TestCase):
@@ -51,7 +54,7 @@ class TrainerTest(unittest.TestCase):
 
     def config(self, text=None, name="exp.yaml"):
         path = self.folder / name
-        path.write_text(SMALL.format(device=DEVICE) if text is None else text)
+        path.write_text(SMALL.format(device=DEVICE, model=MODEL) if text is None else text)
         return path
 
     def trainer(self, *arguments, timeout=300, **options):
