@@ -54,31 +54,67 @@ int report_bug(const std::exception& failure) {
   return static_cast<int>(Exit::internal);
 }
 
-// CLI11 says what is wrong; the nearest right spelling is ours.
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::vector<std::string> command_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
+  return names;
+}
+
+std::string unknown(const std::string& what, const std::string& word,
+                    const std::vector<std::string>& known) {
+  const std::string near = nearest(word, known);
+  return "unknown " + what + " " + word + (near.empty() ? "" : "; did you mean " + near + "?");
+}
+
+// Where an argument is no command or option of the command it stands after, `message` becomes the
+// sentence that says so: CLI11 reports what is missing before what is wrong. Returns the command
+// line's last command.
+const CLI::App* find_misspelling(const CLI::App& app, const std::vector<std::string>& arguments,
+                                 std::string& message) {
+  const CLI::App* command = &app;
+  for (const std::string& argument : arguments) {
+    const std::vector<std::string> commands = command_names(*command);
+    if (argument.starts_with("--")) {
+      const std::string word = argument.substr(0, argument.find('='));
+      const std::vector<std::string> options = option_names(*command);
+      if (std::find(options.begin(), options.end(), word) == options.end()) {
+        message = unknown("option", word, options);
+        break;
+      }
+    } else if (std::find(commands.begin(), commands.end(), argument) != commands.end()) {
+      command = command->get_subcommand(argument);
+    } else if (!commands.empty()) {
+      message = unknown("command", argument, commands);
+      break;
+    }
+  }
+  return command;
+}
+
 int report_usage(const CLI::App& app, const CLI::ParseError& failure,
                  const std::vector<std::string>& arguments) {
   if (failure.get_exit_code() == 0) {
     app.exit(failure);  // prints the help or the version that was asked for
     return static_cast<int>(Exit::done);
   }
-  std::string message = failure.what();
-  const CLI::App* command = &app;
-  for (const CLI::App* sub : app.get_subcommands()) command = sub;
-  std::vector<std::string> known;
-  for (const CLI::Option* option : command->get_options())
-    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
-    known.push_back(sub->get_name());
-  for (const std::string& argument : arguments) {
-    const std::string word = argument.substr(0, argument.find('='));
-    if (std::find(known.begin(), known.end(), word) != known.end()) continue;
-    const std::string near = nearest(word, known);
-    if (!near.empty() && message.find(word) != std::string::npos) {
-      message += "; did you mean " + near + "?";
-      break;
-    }
+  if (arguments.empty()) {
+    std::cerr << app.help();
+    return static_cast<int>(Exit::usage);
   }
-  log::error(message + "\nSee `" + command->get_display_name() + " --help`.");
+  std::string message = failure.what();
+  const CLI::App* command = find_misspelling(app, arguments, message);
+  std::string path;
+  for (const CLI::App* part = command; part != nullptr; part = part->get_parent())
+    path = part->get_name() + (path.empty() ? "" : " " + path);
+  log::error(message + "\nSee `" + path + " --help`.");
   return static_cast<int>(Exit::usage);
 }
 

@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "config/load.h"
 #include "core/error.h"
@@ -14,9 +16,18 @@ namespace {
 
 constexpr const char* kLibrary = "libtrainer_engine.so";
 
+// ../lib beside this program's folder; else wherever the dynamic linker looks. By its path, since
+// the program's own RUNPATH is not asked where a sanitizer stands between it and dlopen.
+std::string library_path() {
+  std::error_code failure;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", failure);
+  const auto beside = program.parent_path().parent_path() / "lib" / kLibrary;
+  return !failure && std::filesystem::exists(beside, failure) ? beside.string() : kLibrary;
+}
+
 // Loading LibTorch takes longer than checking a file does, so it waits until the file is good.
 engine::TrainFunction load_engine() {
-  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
+  void* library = dlopen(library_path().c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
     throw Error(Exit::device,
                 std::string("the training engine cannot be loaded: ") + dlerror() +

@@ -60,7 +60,8 @@ Exit Loop::run() {
       collect(true);
       if (saved_step_ != progress_.step) save();
       store_.wait();
-      log::info("the state after step " + std::to_string(progress_.step) + " is saved");
+      if (progress_.step > 0)
+        log::info("the state after step " + std::to_string(progress_.step) + " is saved");
     }
     throw;
   }

@@ -56,6 +56,8 @@ Origin find_origin(const TrainOptions& options) {
     throw Error(Exit::usage, "--resume names the run " + path.string() +
                                  ", which continues in its own folder; leave --output out");
   }
+  if (!fs::exists(path / "checkpoints"))
+    throw Error(Exit::storage, "--resume " + path.string() + ": this is no run and no checkpoint");
   origin.folder.emplace(monitor::RunFolder::open(path, name, /*resume=*/true));
   origin.checkpoint = checkpoint::load_newest(origin.folder->checkpoints());
   if (!origin.checkpoint)

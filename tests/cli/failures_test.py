@@ -69,10 +69,16 @@ class Configuration(TrainerTest):
 
 class CommandLine(TrainerTest):
     def test_unknown_options_and_commands_end_with_2(self):
-        for arguments, near in ((["--confg", "x.yaml"], "--config"), (["trian"], "train")):
+        for arguments, message in (
+                (["--confg", "x.yaml"], "unknown option --confg; did you mean --config?"),
+                (["trian"], "unknown command trian; did you mean train?"),
+                (["config", "chek", "x.yaml"], "unknown command chek; did you mean check?"),
+                (["config", "check"], "See `trainer config check --help`"),
+                (["train", "--config", "x.yaml", "--set"], "--set"),
+                ([], "Exit codes")):
             result = self.trainer(*arguments)
             self.assertEqual(result.returncode, 2, result.stderr)
-            self.assertIn(near, result.stderr)
+            self.assertIn(message, result.stderr)
 
     def test_help_has_exit_codes_and_examples(self):
         result = self.trainer("--help")
@@ -244,6 +250,14 @@ class Checkpoints(TrainerTest):
         self.assertIn("layers.0.weight", result.stderr)
         self.assertIn("32", result.stderr)
         self.assertIn("16", result.stderr)
+
+    def test_resuming_from_what_is_no_run_changes_nothing(self):
+        other = self.folder / "other"
+        other.mkdir()
+        result = self.trainer("--config", self.config(), "--resume", other)
+        self.assertEqual(result.returncode, 9)
+        self.assertIn("no run and no checkpoint", result.stderr)
+        self.assertEqual(list(other.iterdir()), [])
 
     def test_a_single_checkpoint_starts_a_run_of_its_own(self):
         config = self.config()
