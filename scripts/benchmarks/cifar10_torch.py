@@ -1,24 +1,24 @@
 """The recipe of configs/cifar10.yaml in PyTorch: the peer of its accuracy and time.
 
-usage: cifar10_torch.py FOLDER [EPOCHS]     FOLDER holds train/<class>/*.jpg and test/<class>/*.jpg
+usage: cifar10_torch.py FOLDER EPOCHS SEED...   FOLDER holds train/<class>/*.jpg, test/<class>/*.jpg
 
 torchvision's ResNet-18 with a 3x3 stem, bf16 autocast, channels_last, SGD with Nesterov momentum,
 a one-cycle schedule, label smoothing, random crops with padding and flips. All images are decoded
 once and kept on the device, and augmented there, so that its speed is not that of a data loader.
-Prints one JSON line.
+Prints one JSON line a seed.
 """
 
 import json
 import pathlib
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 import torchvision
 from PIL import Image
-from concurrent.futures import ThreadPoolExecutor
-import numpy as np
 
 BATCH, LR, WEIGHT_DECAY, RISE, START, FINAL = 512, 0.4, 5e-4, 0.2, 0.04, 1e-5
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
@@ -53,14 +53,8 @@ def augmented(pixels):
     return padded[index, channel, rows.view(n, 1, 32, 1), columns.view(n, 1, 1, 32)]
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1])
-    epochs = int(sys.argv[2]) if len(sys.argv) > 2 else 30
-    torch.manual_seed(1)
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cuda.matmul.allow_tf32 = True
-    train, train_labels = load(folder / "train")
-    test, test_labels = load(folder / "test")
+def train_once(train, train_labels, test, test_labels, epochs, seed):
+    torch.manual_seed(seed)
     model = torchvision.models.resnet18(num_classes=10)
     model.conv1 = torch.nn.Conv2d(3, 64, 3, 1, 1, bias=False)
     torch.nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
@@ -90,8 +84,18 @@ def main():
             for pixels, labels in zip(test.split(BATCH), test_labels.split(BATCH)):
                 correct += (model(normalised(pixels)).argmax(1) == labels).sum()
         accuracy = correct.item() / len(test)
-    print(json.dumps({"peer": "pytorch eager", "epochs": epochs, "val/accuracy": accuracy,
+    print(json.dumps({"peer": "pytorch eager", "seed": seed, "epochs": epochs,
+                      "val/accuracy": accuracy,
                       "seconds": round(time.perf_counter() - begin, 1)}), flush=True)
+
+
+def main():
+    folder, epochs = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = True
+    data = (*load(folder / "train"), *load(folder / "test"))
+    for seed in sys.argv[3:]:
+        train_once(*data, epochs, int(seed))
 
 
 if __name__ == "__main__":
