@@ -29,4 +29,7 @@ done
 "$ROOT/scripts/setup.sh"
 "$ROOT/scripts/build.sh" "$preset"
 cd -- "$ROOT"
-ctest --preset "$preset" --output-on-failure "${arguments[@]}"
+# ThreadSanitizer's shadow memory needs a fixed layout: without -R it fails to start now and then.
+fixed_layout=()
+[[ "$preset" != tsan ]] || fixed_layout=(setarch "$(uname -m)" -R)
+"${fixed_layout[@]}" ctest --preset "$preset" --output-on-failure "${arguments[@]}"
