@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <new>
 
+#include "core/storage.h"
 #include "core/text.h"
 
 namespace trainer::checkpoint {
@@ -23,23 +24,6 @@ constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 [[noreturn]] void throw_system_error(const std::filesystem::path& path) {
   throw std::system_error(errno, std::generic_category(), path.string());
-}
-
-std::string advice(std::error_code reason) {
-  switch (reason.value()) {
-    case ENOSPC:
-    case EDQUOT:
-      return "free some space, lower checkpoint.keep, or give an --output on another disk";
-    case EFBIG:
-      return "raise the limit on the size of files (ulimit -f)";
-    case EACCES:
-    case EPERM:
-      return "make the folder writable for this user, or give another --output";
-    case EROFS:
-      return "the file system is mounted read-only: give an --output elsewhere";
-    default:
-      return "check the disk, or give an --output elsewhere";
-  }
 }
 
 }  // namespace
@@ -139,17 +123,6 @@ std::string InputFile::read_rest() {
   return text;
 }
 
-void sync_folder(const std::filesystem::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw_system_error(folder);
-  const int failed = ::fsync(fd);
-  const int error = errno;
-  ::close(fd);
-  // Some network file systems have no fsync of folders and say EINVAL.
-  if (failed != 0 && error != EINVAL)
-    throw std::system_error(error, std::generic_category(), folder.string());
-}
-
 std::int64_t free_space(const std::filesystem::path& folder) {
   struct statvfs status {};
   if (::statvfs(folder.c_str(), &status) != 0 || status.f_blocks == 0) return -1;
@@ -161,7 +134,7 @@ Error write_error(const std::filesystem::path& what, std::int64_t needed, std::e
   std::string message = "cannot write " + what.string() + ": " + reason.message() + " (" +
                         human_bytes(static_cast<double>(needed)) + " needed";
   if (available >= 0) message += ", " + human_bytes(static_cast<double>(available)) + " free";
-  return Error(Exit::storage, message + "); " + advice(reason));
+  return Error(Exit::storage, message + "); " + storage_advice(reason.value()));
 }
 
 }  // namespace trainer::checkpoint

@@ -78,10 +78,6 @@ class InputFile {
   Hash hash_;
 };
 
-// Entries made, renamed or removed in `folder` are on disk when this returns. System errors as
-// OutputFile's.
-void sync_folder(const std::filesystem::path& folder);
-
 // Bytes that this user may still write on the file system of `folder`, or -1 where it does not say.
 std::int64_t free_space(const std::filesystem::path& folder);
 

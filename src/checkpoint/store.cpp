@@ -13,6 +13,7 @@
 #include "checkpoint/values.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/storage.h"
 
 namespace trainer::checkpoint {
 namespace {

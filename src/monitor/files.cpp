@@ -10,28 +10,12 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/storage.h"
 
 namespace trainer::monitor {
 namespace {
 
 namespace fs = std::filesystem;
-
-const char* advice(int error) {
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-      return "free some space, or give an --output on another disk";
-    case EFBIG:
-      return "raise the limit on the size of files (ulimit -f)";
-    case EACCES:
-    case EPERM:
-      return "make it writable for this user, or give another --output";
-    case EROFS:
-      return "the file system is mounted read-only: give an --output elsewhere";
-    default:
-      return "check the disk, or give another --output";
-  }
-}
 
 int open_flags(AppendFile::Mode mode) {
   switch (mode) {
@@ -45,19 +29,18 @@ int open_flags(AppendFile::Mode mode) {
   return 0;
 }
 
-void sync_folder_of(const fs::path& path) {
-  const fs::path folder = path.parent_path().empty() ? fs::path(".") : path.parent_path();
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw_storage_error("open", folder, errno);
-  ::fsync(fd);  // not every file system has it for folders
-  ::close(fd);
+void sync_folder_of(const fs::path& path) try {
+  sync_folder(path.parent_path().empty() ? fs::path(".") : path.parent_path());
+} catch (const std::system_error& failure) {
+  throw_storage_error("write", path, failure.code().value());
 }
 
 }  // namespace
 
 void throw_storage_error(const std::string& action, const fs::path& path, int error) {
   throw Error(Exit::storage, "cannot " + action + " " + path.string() + ": " +
-                                 std::generic_category().message(error) + "; " + advice(error));
+                                 std::generic_category().message(error) + "; " +
+                                 storage_advice(error));
 }
 
 AppendFile::AppendFile(fs::path path, Mode mode)

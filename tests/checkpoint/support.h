@@ -4,38 +4,17 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 
 #include "core/error.h"
 #include "core/tensors.h"
+#include "support/files.h"
 
 namespace trainer::checkpoint {
-
-// A folder of its own for each test, removed after it.
-class Temporary : public testing::Test {
- protected:
-  Temporary() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "checkpoint-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~Temporary() override { std::filesystem::remove_all(folder_); }
-  std::filesystem::path folder_;
-};
-
-inline std::string read_bytes(const std::filesystem::path& file) {
-  std::ifstream input(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(input), std::istreambuf_iterator<char>()};
-}
-
-inline void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
-  std::ofstream(file, std::ios::binary) << bytes;
-}
 
 // In place, so that thousands of flips cost no flush of the disk each.
 inline void flip_bit(const std::filesystem::path& file, std::size_t byte, std::size_t bit) {
@@ -64,14 +43,7 @@ inline void expect_same(const at::Tensor& actual, const at::Tensor& expected,
 
 // The message of the storage error that `action` throws.
 inline std::string storage_error(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Exit::storage) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
+  return error_of(Exit::storage, action);
 }
 
 // A part of a run with the state that the test gives it.

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
 #include "data/dataset.h"
+#include "support/files.h"
 
 namespace trainer::data {
 
@@ -46,17 +46,6 @@ inline void expect_near(const Image& got, const Image& wanted, int most, const s
   for (std::size_t i = 0; i < got.pixels.size(); ++i)
     worst = std::max(worst, std::abs(int{got.pixels[i]} - int{wanted.pixels[i]}));
   EXPECT_LE(worst, most) << what;
-}
-
-// The message of the Error that `action` throws with this code; empty where it throws none.
-inline std::string error_of(Exit code, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  return {};
 }
 
 // A folder of its own for each test, removed afterwards.
