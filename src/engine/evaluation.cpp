@@ -15,6 +15,18 @@ data::LoaderOptions once_through(data::LoaderOptions options, const data::Sample
   return options;
 }
 
+// Evaluation mode while it lives, also where the evaluation fails.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(models::Model& model) : model_(model) { model_.set_training(false); }
+  ~EvaluationMode() { model_.set_training(true); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  models::Model& model_;
+};
+
 }  // namespace
 
 Evaluator::Evaluator(const EvaluatorParts& parts, const config::Precision& precision,
@@ -29,7 +41,7 @@ Evaluator::Evaluator(const EvaluatorParts& parts, const config::Precision& preci
 
 std::optional<Metrics> Evaluator::run(const std::atomic<int>& stop) {
   const at::NoGradGuard no_grad;
-  parts_.model.set_training(false);
+  const EvaluationMode mode(parts_.model);
   loader_.seek(0);
   data::Feed feed(loader_, parts_.pipeline.normalisation(), /*erases=*/false, feed_options_);
   const auto count = static_cast<std::int64_t>(parts_.objective.metric_names().size());
@@ -48,7 +60,6 @@ std::optional<Metrics> Evaluator::run(const std::atomic<int>& stop) {
     sums.add_(at::cat({at::stack({losses.loss_sum, losses.weight_sum}).to(at::kDouble),
                        parts_.objective.metric_sums(output, batch)}));
   }
-  parts_.model.set_training(true);
   if (!complete) return std::nullopt;
   parts_.strategy.sum(sums);
   const at::Tensor host = sums.cpu();

@@ -32,6 +32,22 @@ std::int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
+// The averaged weights in the model's place while it lives, also where an evaluation fails.
+class Averages {
+ public:
+  explicit Averages(optim::Ema* ema) : ema_(ema) {
+    if (ema_ != nullptr) ema_->swap();
+  }
+  ~Averages() {
+    if (ema_ != nullptr) ema_->swap();
+  }
+  Averages(const Averages&) = delete;
+  Averages& operator=(const Averages&) = delete;
+
+ private:
+  optim::Ema* ema_;
+};
+
 std::string of_step(std::int64_t step, const data::StepPlace& place) {
   return "step " + std::to_string(step) + " (epoch " + std::to_string(place.epoch + 1) +
          ", positions " + std::to_string(place.global.begin) + " to " +
@@ -138,11 +154,13 @@ void Loop::train_step() try {
                   "\n  " + detail);
 }
 
-void Loop::evaluate() {
+void Loop::evaluate() try {
   collect(true);
-  if (session_.ema() != nullptr) session_.ema()->swap();
-  const std::optional<Metrics> metrics = session_.evaluator()->run(stop_signal());
-  if (session_.ema() != nullptr) session_.ema()->swap();
+  std::optional<Metrics> metrics;
+  {
+    const Averages averages(session_.ema());
+    metrics = session_.evaluator()->run(stop_signal());
+  }
   results_.resume_clock();
   tick();
   if (!metrics) return;  // a signal: the resumed run evaluates this step again
@@ -155,6 +173,14 @@ void Loop::evaluate() {
   write(record);
   flush();
   judge(*metrics);
+} catch (const c10::OutOfMemoryError& failure) {
+  const std::int64_t batch = experiment_.batch.evaluate.value();
+  throw Error(Exit::out_of_memory,
+              "out of memory on " + session_.device().str() + " in the evaluation after step " +
+                  std::to_string(progress_.step) + " with batch.evaluate " + std::to_string(batch) +
+                  ". A smaller one gives the same result: try --set " +
+                  "batch.evaluate=" + std::to_string(std::max<std::int64_t>(1, batch / 2)) +
+                  "\n  " + failure.what_without_backtrace());
 }
 
 void Loop::judge(const Metrics& metrics) {

@@ -96,10 +96,10 @@ std::int64_t Session::classes() const {
 }
 
 void Session::build_model(bool fresh) {
-  // The loader learns the input's size from the first sample; it is started where training starts.
-  data::LoaderOptions options = loader_options();
-  options.workers = 0;
-  options.prefetch = 0;
+  // A loader knows the input's size; this one delivers nothing and has plain memory, of which it
+  // touches none.
+  data::LoaderOptions options;
+  options.seed = experiment_.seed;
   const data::Loader probe(*train_source_, *train_pipeline_, *sampler_, options);
   model_ = models::make_model(experiment_.model, {probe.channels(), probe.height(), probe.width()},
                               classes(), experiment_.seed);

@@ -2,11 +2,10 @@
 
 #include <c10/util/Exception.h>
 #include <torch/headeronly/version.h>
-
 #include <unistd.h>
-#include <cstdio>
 
 #include <array>
+#include <cstdio>
 #include <limits>
 #include <new>
 
@@ -186,8 +185,12 @@ Exit train_in(const TrainOptions& options, const ChosenDevice& device, Session& 
                          "; saved. Continue with --resume " + folder.path().string());
     return code;
   } catch (const Error& failure) {
-    folder.write("summary.json",
-                 summary("failed", failure.code(), loop.progress(), session).dump(2) + "\n");
+    try {
+      folder.write("summary.json",
+                   summary("failed", failure.code(), loop.progress(), session).dump(2) + "\n");
+    } catch (const Error&) {
+      // On a full disk this fails as well; what failed first is what the user has to know.
+    }
     throw;
   }
 }

@@ -131,7 +131,8 @@ class Data(TrainerTest):
         result = self.train(config, self.folder / "run", expect=4)
         self.assertIn("nowhere/at/all", result.stderr)
 
-    def test_a_truncated_image_in_the_middle_saves_what_is_done(self):
+    def image_folders(self):
+        """Folders train and val of two classes, and an experiment on them."""
         try:
             from PIL import Image
         except ImportError:
@@ -142,9 +143,7 @@ class Data(TrainerTest):
                 folder.mkdir(parents=True)
                 for i in range(count):
                     Image.new("RGB", (16, 16), (6 * i, 80, 200)).save(folder / f"{i:03}.jpg")
-        bad = self.folder / "train/b/020.jpg"
-        bad.write_bytes(bad.read_bytes()[:-200])
-        config = self.config(f"""
+        return self.config(f"""
 name: broken
 device: cpu
 model: {{kind: mlp, hidden: [8]}}
@@ -152,13 +151,40 @@ data:
   train: {{kind: image_folder, path: {self.folder}/train}}
   val: {{kind: image_folder, path: {self.folder}/val}}
 batch: {{global: 4}}
-optim: {{kind: sgd, lr: 0.01}}
-train: {{length: 1 epochs}}
+optim: {{kind: sgd, lr: 0.01, ema: 0.9}}
+train: {{length: 1 epochs, evaluate_every: 5 steps}}
+checkpoint: {{every: null}}
 """)
-        result = self.train(config, self.folder / "run", expect=4)
+
+    def test_a_truncated_image_in_the_middle_saves_what_is_done(self):
+        config = self.image_folders()
+        run = self.folder / "run"
+        bad = self.folder / "train/b/020.jpg"
+        whole = bad.read_bytes()
+        bad.write_bytes(whole[:-200])
+        result = self.train(config, run, expect=4)
         self.assertIn("020.jpg", result.stderr)
-        done = len(losses(self.folder / "run"))
-        self.assertEqual(checkpoints(self.folder / "run")[-1].name, f"step-{done:06}")
+        done = len(losses(run))
+        self.assertEqual(checkpoints(run)[-1].name, f"step-{done:06}")
+        bad.write_bytes(whole)
+        self.train(config, run, "--resume", "auto")
+        self.assertEqual(len(losses(run)), 20)
+
+    def test_a_bad_image_of_an_evaluation_saves_what_is_done(self):
+        config = self.image_folders()
+        run = self.folder / "run"
+        bad = self.folder / "val/b/003.jpg"
+        whole = bad.read_bytes()
+        bad.write_bytes(b"")
+        result = self.train(config, run, expect=4)
+        self.assertIn("003.jpg", result.stderr)
+        self.assertEqual(checkpoints(run)[-1].name, "step-000005")
+        # Repaired, the resumed run evaluates that step first, and equals one that never failed.
+        bad.write_bytes(whole)
+        self.train(config, run, "--resume", "auto")
+        self.train(config, self.folder / "reference")
+        self.assertEqual(curve(run), curve(self.folder / "reference"))
+        self.assertEqual(weights(run), weights(self.folder / "reference"))
 
 
 class Numbers(TrainerTest):
