@@ -22,9 +22,9 @@ engine/steps.json     {cases: [{model, input, classes, optimizer, losses, parame
                       `optimizer` has the arguments of torch.optim's class by their names
                       ({"kind": "sgd" or "adamw", ...}; constant lr, every parameter in one group).
                       The tolerances are relative to 1 + |value|: four times the distance of this
-                      float32 run from the same run in float64, and no less than 1e-6. The learning
-                      rates of the resnet are small because its ten steps are chaotic: at 1e-2 the
-                      two runs part by 3e-2.
+                      float32 run from the same run in float64, at least 1e-6 and at most 1e-5. The
+                      learning rates of the resnet are small because its ten steps are
+                      chaotic: at 1e-2 the two runs part by 3e-2.
 
 `model` is a description as golden.h reads it, `input` is [n, channels, height, width], and samples
 are the elements at flat positions 0, size // 3, size // 2 and size - 1 in row-major order. Numbers
@@ -187,8 +187,8 @@ def ten_steps(model, shape, classes, optimizer, dtype):
 
 
 def tolerance(values, exact):
-    """Four times how far float32 took `values`, relative to 1 + |value|, and no less than 1e-6."""
-    return max(1e-6, 4 * max(abs(a - b) / (1 + abs(b)) for a, b in zip(values, exact)))
+    """Four times how far float32 took `values`, relative to 1 + |value|, from 1e-6 to 1e-5."""
+    return min(1e-5, max(1e-6, 4 * max(abs(a - b) / (1 + abs(b)) for a, b in zip(values, exact))))
 
 
 def steps(description, shape, classes, optimizer):
@@ -245,9 +245,9 @@ def main():
     write("engine/steps.json", {"cases": [
         steps(mlp, [16, 1, 8, 8], 10, {**sgd, "lr": 1e-2, "weight_decay": 1e-3}),
         steps(mlp, [16, 1, 8, 8], 10, {**adamw, "lr": 1e-3, "eps": 1e-8, "weight_decay": 0.05}),
-        steps(cifar, [8, 3, 16, 16], 10, {**sgd, "lr": 3e-4, "weight_decay": 1e-2}),
+        steps(cifar, [8, 3, 16, 16], 10, {**sgd, "lr": 3e-5, "weight_decay": 1e-2}),
         steps(cifar, [8, 3, 16, 16], 10,
-              {**adamw, "lr": 3e-5, "eps": 1e-4, "weight_decay": 0.5}),
+              {**adamw, "lr": 3e-6, "eps": 1e-4, "weight_decay": 0.5}),
     ]})
 
 
