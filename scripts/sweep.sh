@@ -10,7 +10,8 @@
 #   --gpus 0,1         one run at a time on each of these GPUs (CUDA_VISIBLE_DEVICES); default: the
 #                      runs take whatever the experiment's `device` gives them
 #   --jobs N           runs at once; with --gpus they are dealt out over the GPUs, default one for
-#                      each GPU, else 1
+#                      each GPU, else 1. Each gets its share of the CPUs as OMP_NUM_THREADS, unless
+#                      that is set; runs on a CPU repeat to the bit with equal shares only
 #   --output DIR       where the run folders go; default runs/sweep-NAME of the file's name
 #   --metric KEY       the figure to sort by, from summary.json; default val/accuracy
 #   --ascending        smallest first (for a loss)
@@ -226,7 +227,7 @@ print_table() {
   local point value direction=-r
   $ascending && direction=
   echo
-  printf '%-14s  %-14s  %s\n' "$metric" state run
+  printf '%-20s  %-20s  %s\n' "$metric" state run
   for ((point = 0; point < ${#points[@]}; point++)); do
     value=-
     if [[ "${codes[point]:-}" == 0 ]]; then
@@ -238,7 +239,7 @@ print_table() {
     rows=$(cat)
     grep -v $'^-\t' <<<"$rows" | LC_ALL=C sort -s -g $direction -t $'\t' -k 1,1 || true
     grep $'^-\t' <<<"$rows" || true
-  } | awk -F '\t' '{ printf "%-14s  %-14s  %s\n", $1, $2, $3 }'
+  } | awk -F '\t' '{ printf "%-20s  %-20s  %s\n", $1, $2, $3 }'
 }
 
 check_command_line
@@ -262,6 +263,12 @@ fi
 
 slots=${jobs:-${#gpus[@]}}
 ((slots > 0)) || slots=1
+# Runs that share the CPUs share them out: more threads than CPUs wait for one another.
+if ((slots > 1)) && [[ -z "${OMP_NUM_THREADS:-}" ]]; then
+  OMP_NUM_THREADS=$(($(nproc) / slots))
+  ((OMP_NUM_THREADS > 0)) || OMP_NUM_THREADS=1
+  export OMP_NUM_THREADS
+fi
 free_slots=()
 for ((i = 0; i < slots; i++)); do free_slots+=("$i"); done
 declare -A point_of=() slot_of=()

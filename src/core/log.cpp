@@ -29,6 +29,7 @@ Destinations& destinations() {
     made->console = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
         std::getenv("NO_COLOR") != nullptr ? spdlog::color_mode::never
                                            : spdlog::color_mode::automatic);
+    made->console->set_color(spdlog::level::info, made->console->reset);  // nothing to call out
     // On a terminal a progress line may stand where this one goes: clear it first.
     made->console->set_pattern(isatty(STDERR_FILENO) != 0 ? "\r\x1b[K%^%v%$" : "%^%v%$");
     made->all = std::make_shared<spdlog::sinks::dist_sink_mt>();

@@ -65,8 +65,13 @@ Gpus find_gpus() {
 }
 #endif
 
+// As many threads as CPUs that this process may use, unless the user has said how many.
+void set_threads() {
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(cpu_limit());
+}
+
 ChosenDevice on_cpu(const std::string& why) {
-  at::set_num_threads(cpu_limit());
+  set_threads();
   const int threads = at::get_num_threads();
   return {at::kCPU, "training on the CPU (" + std::to_string(threads) +
                         (threads == 1 ? " thread): " : " threads): ") + why};
@@ -107,7 +112,7 @@ ChosenDevice choose_device(const config::Experiment& experiment) {
     // Note [One stream]: all work runs on a stream of its own. A CUDA graph cannot capture the
     // default stream, and autograd's accumulation nodes stay on the stream they were made on.
     c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(true, index));
-    at::set_num_threads(cpu_limit());
+    set_threads();
     return {at::Device(at::kCUDA, index), std::move(line)};
   } catch (const c10::Error& failure) {
     throw Error(Exit::device, std::string("cuda:") + std::to_string(wanted.index) +
