@@ -227,7 +227,7 @@ print_table() {
   local point value direction=-r
   $ascending && direction=
   echo
-  printf '%-20s  %-20s  %s\n' "$metric" state run
+  printf '%-20s  %-14s  %s\n' "$metric" state run
   for ((point = 0; point < ${#points[@]}; point++)); do
     value=-
     if [[ "${codes[point]:-}" == 0 ]]; then
@@ -239,7 +239,7 @@ print_table() {
     rows=$(cat)
     grep -v $'^-\t' <<<"$rows" | LC_ALL=C sort -s -g $direction -t $'\t' -k 1,1 || true
     grep $'^-\t' <<<"$rows" || true
-  } | awk -F '\t' '{ printf "%-20s  %-20s  %s\n", $1, $2, $3 }'
+  } | awk -F '\t' '{ printf "%-20s  %-14s  %s\n", $1, $2, $3 }'
 }
 
 check_command_line

@@ -59,15 +59,15 @@ test_the_table_is_sorted_by_the_metric() {
   make_trainer
   run sweep --grid optim.lr=2,9,5
   assert_eq "$code" 0
-  assert_contains "$output" "val/accuracy    state           run
-0.9             done            runs/sweep-exp/optim.lr=9
-0.5             done            runs/sweep-exp/optim.lr=5
-0.2             done            runs/sweep-exp/optim.lr=2"
+  assert_contains "$output" "val/accuracy          state           run
+0.9                   done            runs/sweep-exp/optim.lr=9
+0.5                   done            runs/sweep-exp/optim.lr=5
+0.2                   done            runs/sweep-exp/optim.lr=2"
   run sweep --grid optim.lr=2,9,5 --ascending
   assert_contains "$output" "
-0.2             done            runs/sweep-exp/optim.lr=2
-0.5             done            runs/sweep-exp/optim.lr=5
-0.9             done            runs/sweep-exp/optim.lr=9"
+0.2                   done            runs/sweep-exp/optim.lr=2
+0.5                   done            runs/sweep-exp/optim.lr=5
+0.9                   done            runs/sweep-exp/optim.lr=9"
 }
 
 test_a_failure_stops_no_other_run_and_is_reported() {
@@ -76,9 +76,9 @@ test_a_failure_stops_no_other_run_and_is_reported() {
   assert_eq "$code" 1
   assert_contains "$output" "exit 3  optim.lr=bad: see runs/sweep-exp/logs/optim.lr=bad.log"
   assert_contains "$output" "
--               failed (3)      runs/sweep-exp/optim.lr=bad"
+-                     failed (3)      runs/sweep-exp/optim.lr=bad"
   assert_contains "$output" "sweep.sh: 1 of 3 runs failed"
-  assert_contains "$output" "0.2             done            runs/sweep-exp/optim.lr=2"
+  assert_contains "$output" "0.2                   done            runs/sweep-exp/optim.lr=2"
   assert_contains "$(<runs/sweep-exp/logs/optim.lr=bad.log)" "exp.yaml:3:7: optim.lr"
 }
 
@@ -90,7 +90,7 @@ test_finished_points_are_skipped_and_others_run_again() {
   assert_eq "$(grep -c 'optim.lr=1 ' calls)" 1
   assert_eq "$(grep -c 'optim.lr=bad ' calls)" 2
   assert_eq "$(grep -c 'optim.lr=3 ' calls)" 1
-  assert_contains "$output" "0.1             done            runs/sweep-exp/optim.lr=1"
+  assert_contains "$output" "0.1                   done            runs/sweep-exp/optim.lr=1"
 }
 
 test_gpus_are_dealt_out() {
@@ -119,8 +119,8 @@ test_sigterm_reaches_the_runs_and_starts_no_more() {
   wait "$pid" || code=$?
   assert_eq "$code" 143
   assert_contains "$(<log)" "SIGTERM: waiting for 2 runs to save; again to stop them at once"
-  assert_contains "$(<log)" "-               interrupted     runs/sweep-exp/optim.lr=slow,seed=1"
-  assert_contains "$(<log)" "-               not run         runs/sweep-exp/optim.lr=slow,seed=3"
+  assert_contains "$(<log)" "-                     interrupted     runs/sweep-exp/optim.lr=slow,seed=1"
+  assert_contains "$(<log)" "-                     not run         runs/sweep-exp/optim.lr=slow,seed=3"
   assert_contains "$(<runs/sweep-exp/optim.lr=slow,seed=2/summary.json)" '"status": "stopped"'
   assert_eq "$(wc -l <calls)" 2
 }
