@@ -30,7 +30,8 @@ Manifest parse_manifest(const std::string& text) {
 
 // Each part's tensors are in the list under a name that the part gives.
 void check_parts(const Manifest& manifest) {
-  for (const auto& [name, fingerprint] : manifest.files) {
+  for (const auto& file : manifest.files) {
+    const std::string& name = file.first;
     const bool of_part =
         std::any_of(manifest.parts.begin(), manifest.parts.end(),
                     [&](const std::string& part) { return tensors_file(part) == name; });

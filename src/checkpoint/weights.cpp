@@ -32,8 +32,11 @@ std::set<std::string> shards_of(const fs::path& index, const nlohmann::json& wei
   std::set<std::string> shards;
   for (const auto& [tensor, file] : weight_map.items()) {
     const auto name = file.get<std::string>();
-    if (name.find('/') != std::string::npos || !name.ends_with(".safetensors"))
-      throw_bad_index(index, "the file " + name + " of " + tensor + " is no shard of this folder");
+    if (name.find('/') != std::string::npos || !name.ends_with(".safetensors")) {
+      std::string reason = "the file ";
+      reason.append(name).append(" of ").append(tensor).append(" is no shard of this folder");
+      throw_bad_index(index, reason);
+    }
     shards.insert(name);
   }
   return shards;

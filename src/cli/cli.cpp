@@ -111,10 +111,10 @@ int report_usage(const CLI::App& app, const CLI::ParseError& failure,
   }
   std::string message = failure.what();
   const CLI::App* command = find_misspelling(app, arguments, message);
-  std::string path;
+  std::string path = "--help";
   for (const CLI::App* part = command; part != nullptr; part = part->get_parent())
-    path = part->get_name() + (path.empty() ? "" : " " + path);
-  log::error(message + "\nSee `" + path + " --help`.");
+    path.insert(0, part->get_name() + " ");
+  log::error(message + "\nSee `" + path + "`.");
   return static_cast<int>(Exit::usage);
 }
 

@@ -41,7 +41,7 @@ Of<std::uint64_t> seed_number();
 Of<std::string> text(std::size_t longest);
 // Letters, digits, ".", "_" and "-": a part of a path.
 Of<std::string> folder_name();
-Of<std::string> word(std::vector<std::string> words);
+Of<std::string> word(const std::vector<std::string>& words);
 Of<Device> device_name();
 
 enum class Zero { allowed, refused };

@@ -323,7 +323,7 @@ Of<std::string> text(std::size_t longest) { return {std::make_shared<Text>(longe
 
 Of<std::string> folder_name() { return {std::make_shared<Text>(100, true)}; }
 
-Of<std::string> word(std::vector<std::string> words) {
+Of<std::string> word(const std::vector<std::string>& words) {
   const auto get = [words](const void* value) {
     const auto found =
         std::find(words.begin(), words.end(), *static_cast<const std::string*>(value));

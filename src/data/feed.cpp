@@ -154,7 +154,7 @@ class Preparation {
 
   // lambda * own + (1 - lambda) * other, in place. Three roundings, never a fused multiply-add:
   // vector and scalar code would differ in the last bit, and so would the cuts.
-  static at::Tensor blend(at::Tensor own, at::Tensor other, double lambda) {
+  static at::Tensor blend(const at::Tensor& own, const at::Tensor& other, double lambda) {
     other.mul_(1.0 - lambda);
     return own.mul_(lambda).add_(other);
   }

@@ -12,9 +12,9 @@ namespace fs = std::filesystem;
 
 // The publisher's name, or the one that some unpackers leave (train-images.idx3-ubyte).
 fs::path find_idx(const fs::path& folder, const std::string& stem, const std::string& type) {
-  const fs::path usual = folder / (stem + "-" + type + "-ubyte");
+  fs::path usual = folder / (stem + "-" + type + "-ubyte");
   if (fs::exists(usual)) return usual;
-  const fs::path dotted = folder / (stem + "." + type + "-ubyte");
+  fs::path dotted = folder / (stem + "." + type + "-ubyte");
   if (fs::exists(dotted)) return dotted;
   const fs::path compressed = usual.string() + ".gz";
   if (fs::exists(compressed)) {

@@ -112,7 +112,7 @@ at::Tensor Trainer::finish_step() {
     divisor = scale * at::clamp((norm + kClipEpsilon) / *options_.clip_norm, 1.0);
   const at::Tensor lr =
       lr_table_.index_select(0, at::clamp(updates_, 0, lr_table_.size(0) - 1)).squeeze(0);
-  const at::Tensor row = at::stack({loss_, norm, lr, scale, skip, halted_});
+  at::Tensor row = at::stack({loss_, norm, lr, scale, skip, halted_});
 
   parts_.optimizer.step(lr, divisor, skip);
   if (parts_.ema != nullptr) parts_.ema->update(skip);

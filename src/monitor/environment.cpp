@@ -33,7 +33,7 @@ std::string first_line(const fs::path& file) {
 fs::path git_folder(fs::path folder) {
   for (;; folder = folder.parent_path()) {
     std::error_code ignored;
-    const fs::path git = folder / ".git";
+    fs::path git = folder / ".git";
     if (fs::is_directory(git, ignored)) return git;
     constexpr std::string_view kPointer = "gitdir: ";
     if (const std::string line = first_line(git); line.starts_with(kPointer))

@@ -56,7 +56,7 @@ fs::path make_next(const fs::path& base) {
   for (int number = taken.empty() ? 1 : number_of(taken.back()) + 1;; ++number) {
     std::array<char, 16> name{};
     std::snprintf(name.data(), name.size(), "%03d", number);
-    const fs::path folder = base / name.data();
+    fs::path folder = base / name.data();
     if (::mkdir(folder.c_str(), 0777) == 0) return folder;
     if (errno != EEXIST) throw_storage_error("make the folder", folder, errno);
   }
@@ -64,7 +64,7 @@ fs::path make_next(const fs::path& base) {
 
 fs::path choose_folder(const std::optional<fs::path>& output, const std::string& name,
                        bool resume) {
-  const fs::path base = output ? *output : fs::path("runs") / name;
+  fs::path base = output ? *output : fs::path("runs") / name;
   std::error_code failure;
   fs::create_directories(base, failure);
   if (failure) throw_storage_error("make the folder", base, failure.value());

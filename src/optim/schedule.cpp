@@ -17,6 +17,8 @@ template <class... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
 };
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
 
 const config::ScheduleCommon& common(const config::Schedule& schedule) {
   return std::visit([](const auto& kind) -> const config::ScheduleCommon& { return kind; },
@@ -151,7 +153,8 @@ double Schedule::at(std::int64_t update) const {
             return cosine(1, shape.final, progress(u, warmup, length));
           },
           [&](const config::Step& shape) {
-            return std::pow(shape.gamma, static_cast<double>(update / drops_.front()));
+            const std::int64_t passed = update / drops_.front();
+            return std::pow(shape.gamma, static_cast<double>(passed));
           },
           [&](const config::Multistep& shape) {
             const auto passed = std::upper_bound(drops_.begin(), drops_.end(), update);
