@@ -157,7 +157,7 @@ copy_closure "$release/bin/trainer" "$bundle"/lib/libtrainer_*.so "$bundle"/bin/
 strip --strip-unneeded "$bundle"/bin/trainer "$bundle"/bin/tests/* "$bundle"/lib/libtrainer_*.so
 set_runpaths
 
-cp -r -- configs datasets "$bundle/"
+cp -r -- configs datasets docs "$bundle/"
 cp -- README.md LICENSE CHANGELOG.md "$bundle/"
 cp -- scripts/sweep.sh scripts/common.sh "$bundle/scripts/"
 install -m 755 -- scripts/package/trainer scripts/package/run-tests "$bundle/"

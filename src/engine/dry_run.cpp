@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -32,7 +33,7 @@ int dry_run(const config::Experiment& experiment, Session& session) {
     }
     results.push(step + 1, session.trainer().step(*batch, experiment.batch.micro.value()));
     finished = *results.pop(/*wait=*/true);
-    std::printf("step %lld: loss %.6g, gradient norm %.6g\n", static_cast<long long>(step + 1),
+    std::printf("step %s: loss %.6g, gradient norm %.6g\n", std::to_string(step + 1).c_str(),
                 static_cast<double>(finished.values.loss),
                 static_cast<double>(finished.values.grad_norm));
     if (finished.values.halted != 0)

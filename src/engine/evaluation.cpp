@@ -30,14 +30,14 @@ class EvaluationMode {
 }  // namespace
 
 Evaluator::Evaluator(const EvaluatorParts& parts, const config::Precision& precision,
-                     std::int64_t batch, data::LoaderOptions loader, data::FeedOptions feed)
+                     std::int64_t batch, data::LoaderOptions loader, const data::FeedOptions& feed)
     : parts_(parts),
       precision_(precision),
       device_(feed.device),
       sampler_(parts.source.size(), batch, /*drop_last=*/false, /*shuffle=*/false, /*seed=*/0,
                parts.strategy.rank(), parts.strategy.ranks()),
       loader_(parts.source, parts.pipeline, sampler_, once_through(std::move(loader), sampler_)),
-      feed_options_(std::move(feed)) {}
+      feed_options_(feed) {}
 
 std::optional<Metrics> Evaluator::run(const std::atomic<int>& stop) {
   const at::NoGradGuard no_grad;

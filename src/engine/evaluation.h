@@ -34,7 +34,7 @@ class Evaluator {
  public:
   // `batch` samples at once.
   Evaluator(const EvaluatorParts& parts, const config::Precision& precision, std::int64_t batch,
-            data::LoaderOptions loader, data::FeedOptions feed);
+            data::LoaderOptions loader, const data::FeedOptions& feed);
 
   // Leaves the model in training mode. Reads the results from the device once, at the end. Returns
   // nullopt where `stop` became true before the end.

@@ -115,7 +115,7 @@ at::Tensor Module::gather_buffers(at::ScalarType dtype, at::Device device) {
     values.push_back(entry.value.reshape({-1}));
   }
   if (buffers.empty()) return {};
-  const at::Tensor storage = at::cat(values).to(device);
+  at::Tensor storage = at::cat(values).to(device);
   std::int64_t offset = 0;
   for (const at::Tensor& buffer : buffers) {
     const std::int64_t size = buffer.numel();
@@ -160,7 +160,7 @@ void Module::load(const State& state) {
 }
 
 at::Tensor Module::add_parameter(std::string name, at::IntArrayRef shape) {
-  const at::Tensor value = at::empty(shape, at::kFloat);
+  at::Tensor value = at::empty(shape, at::kFloat);
   value.requires_grad_(true);
   entries_.push_back({std::move(name), value, true});
   return value;
