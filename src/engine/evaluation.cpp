@@ -39,6 +39,10 @@ Evaluator::Evaluator(const EvaluatorParts& parts, const config::Precision& preci
       loader_(parts.source, parts.pipeline, sampler_, once_through(std::move(loader), sampler_)),
       feed_options_(feed) {}
 
+models::InputShape Evaluator::input_shape() const {
+  return {loader_.channels(), loader_.height(), loader_.width()};
+}
+
 std::optional<Metrics> Evaluator::run(const std::atomic<int>& stop) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(parts_.model);

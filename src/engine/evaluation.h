@@ -36,6 +36,9 @@ class Evaluator {
   Evaluator(const EvaluatorParts& parts, const config::Precision& precision, std::int64_t batch,
             data::LoaderOptions loader, const data::FeedOptions& feed);
 
+  // What its data gives the model.
+  models::InputShape input_shape() const;
+
   // Leaves the model in training mode. Reads the results from the device once, at the end. Returns
   // nullopt where `stop` became true before the end.
   std::optional<Metrics> run(const std::atomic<int>& stop);

@@ -45,6 +45,11 @@ void require_same_classes(const data::Source& train, const data::Source& val) {
                               "; they must be the same" + detail);
 }
 
+std::string describe_shape(const models::InputShape& shape) {
+  return std::to_string(shape.height) + "x" + std::to_string(shape.width) + " with " +
+         std::to_string(shape.channels) + (shape.channels == 1 ? " channel" : " channels");
+}
+
 std::int64_t worker_count(const config::Auto<std::int64_t>& workers, at::Device device) {
   if (workers) return *workers;
   // On a CPU the training itself wants the cores.
@@ -77,11 +82,6 @@ void Session::open_data() {
   sampler_ = std::make_unique<data::Sampler>(train_source_->size(), global, data.loader.drop_last,
                                              /*shuffle=*/true, experiment_.seed, strategy_->rank(),
                                              strategy_->ranks());
-  if (sampler_->steps_per_epoch() == 0) {
-    throw Error(Exit::data, "data.train has " + std::to_string(train_source_->size()) +
-                                " samples, fewer than batch.global (" + std::to_string(global) +
-                                "), and data.loader.drop_last drops them all");
-  }
   plan_ = make_plan(experiment_, *sampler_);
 }
 
@@ -101,8 +101,8 @@ void Session::build_model(bool fresh) {
   data::LoaderOptions options;
   options.seed = experiment_.seed;
   const data::Loader probe(*train_source_, *train_pipeline_, *sampler_, options);
-  model_ = models::make_model(experiment_.model, {probe.channels(), probe.height(), probe.width()},
-                              classes(), experiment_.seed);
+  input_ = {probe.channels(), probe.height(), probe.width()};
+  model_ = models::make_model(experiment_.model, input_, classes(), experiment_.seed);
   if (const auto& weights = common(experiment_.model).weights; weights && fresh)
     checkpoint::load_weights(weights->path, *model_, weights->strict, weights->skip);
   using config::MemoryFormat;
@@ -143,6 +143,16 @@ void Session::build_evaluation() {
       EvaluatorParts{*model_, *objective_, *strategy_, *val_source_, *val_pipeline_},
       experiment_.precision, experiment_.batch.evaluate.value(), loader_options(),
       feed_options(/*training=*/false));
+  const models::InputShape evaluated = evaluator_->input_shape();
+  // Only the ResNets pool over whatever size is left.
+  const bool any_size = std::holds_alternative<config::ResNet>(experiment_.model);
+  const bool same_size = evaluated.height == input_.height && evaluated.width == input_.width;
+  if (evaluated.channels != input_.channels || !(same_size || any_size)) {
+    throw Error(Exit::config, "data.val gives images of " + describe_shape(evaluated) +
+                                  ", but the model is built for data.train's " +
+                                  describe_shape(input_) +
+                                  "; end both lists of transforms with the same sizes");
+  }
 }
 
 data::LoaderOptions Session::loader_options() const {

@@ -68,6 +68,7 @@ class Session {
   config::Experiment experiment_;
   at::Device device_;
   at::MemoryFormat memory_format_ = at::MemoryFormat::Contiguous;
+  models::InputShape input_;  // of data.train, which the model is built for
   std::unique_ptr<distributed::Strategy> strategy_;
   std::unique_ptr<data::Source> train_source_, val_source_;
   std::unique_ptr<data::Pipeline> train_pipeline_, val_pipeline_;

@@ -156,6 +156,15 @@ train: {{length: 1 epochs, evaluate_every: 5 steps}}
 checkpoint: {{every: null}}
 """)
 
+    def test_validation_images_of_another_size_are_refused_before_training(self):
+        config = self.image_folders()
+        text = config.read_text().replace(f"path: {self.folder}/val",
+                                          f"path: {self.folder}/val, transforms: [center_crop: 8]")
+        result = self.train(self.config(text), self.folder / "run", expect=3)
+        self.assertIn("data.val gives images of 8x8 with 3 channels", result.stderr)
+        self.assertIn("data.train's 16x16", result.stderr)
+        self.assertFalse((self.folder / "run").exists())
+
     def test_a_truncated_image_in_the_middle_saves_what_is_done(self):
         config = self.image_folders()
         run = self.folder / "run"
