@@ -33,9 +33,14 @@ if(C10_CUDA)
   # The wheel carries the CUDA runtime and its headers; another LibTorch uses the system's toolkit.
   find_path(CUDA_INCLUDE cuda_runtime_api.h PATHS ${SITE_PACKAGES}/nvidia/cu13/include
             /usr/local/cuda/include NO_DEFAULT_PATH REQUIRED)
+  find_path(CUDA_CRT_INCLUDE crt/host_config.h PATHS ${CUDA_INCLUDE} /usr/local/cuda/include)
+  if(NOT CUDA_CRT_INCLUDE)
+    message(FATAL_ERROR "The CUDA headers in ${CUDA_INCLUDE} are not whole: crt/host_config.h is "
+                        "missing. Install PyPI's nvidia-cuda-crt beside torch, or the CUDA toolkit.")
+  endif()
   find_library(CUDART NAMES libcudart.so.13 libcudart.so.12 cudart REQUIRED NO_DEFAULT_PATH
                PATHS ${SITE_PACKAGES}/nvidia/cu13/lib ${TORCH_ROOT}/lib /usr/local/cuda/lib64)
-  target_include_directories(torch::torch SYSTEM INTERFACE ${CUDA_INCLUDE})
+  target_include_directories(torch::torch SYSTEM INTERFACE ${CUDA_INCLUDE} ${CUDA_CRT_INCLUDE})
   # The CUDA half registers its kernels when it is loaded: nothing refers to it, so the linker must
   # be told to keep it.
   target_link_libraries(torch::torch INTERFACE -Wl,--push-state,--no-as-needed torch_cuda c10_cuda
