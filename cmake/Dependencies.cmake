@@ -33,7 +33,7 @@ if(C10_CUDA)
   # The wheel carries the CUDA runtime and its headers; another LibTorch uses the system's toolkit.
   find_path(CUDA_INCLUDE cuda_runtime_api.h PATHS ${SITE_PACKAGES}/nvidia/cu13/include
             /usr/local/cuda/include NO_DEFAULT_PATH REQUIRED)
-  find_path(CUDA_CRT_INCLUDE crt/host_config.h PATHS ${CUDA_INCLUDE} /usr/local/cuda/include)
+  find_path(CUDA_CRT_INCLUDE crt/host_config.h HINTS ${CUDA_INCLUDE} /usr/local/cuda/include)
   if(NOT CUDA_CRT_INCLUDE)
     message(FATAL_ERROR "The CUDA headers in ${CUDA_INCLUDE} are not whole: crt/host_config.h is "
                         "missing. Install PyPI's nvidia-cuda-crt beside torch, or the CUDA toolkit.")
