@@ -90,24 +90,36 @@ Rectangle central(const std::vector<double>& ratio, int height, int width) {
 
 constexpr int kTries = 10;
 
+// Everything that the choice of a rectangle may need, drawn before anything is known of the image.
+struct RectangleDraws {
+  std::array<std::pair<double, double>, kTries> tries;  // share of the area, logarithm of the ratio
+  double vertical = 0, horizontal = 0;                  // where it lies, from 0 to 1
+};
+
+RectangleDraws draw_rectangles(const std::vector<double>& scale, const std::vector<double>& ratio,
+                               Stream& random) {
+  RectangleDraws draws;
+  for (auto& [area, log_ratio] : draws.tries) {
+    area = random.uniform(scale[0], scale[1]);
+    log_ratio = random.uniform(std::log(ratio[0]), std::log(ratio[1]));
+  }
+  draws.vertical = random.uniform();
+  draws.horizontal = random.uniform();
+  return draws;
+}
+
 // A rectangle of a uniform share of the area and a log-uniform ratio; the first of ten that fits.
 Rectangle choose_crop(const config::RandomResizedCrop& config, int height, int width,
                       Stream& random) {
-  std::array<std::pair<double, double>, kTries> draws;
-  for (auto& [area, ratio] : draws) {
-    area = random.uniform(config.scale[0], config.scale[1]);
-    ratio = random.uniform(std::log(config.ratio[0]), std::log(config.ratio[1]));
-  }
-  const double vertical = random.uniform();
-  const double horizontal = random.uniform();
+  const RectangleDraws draws = draw_rectangles(config.scale, config.ratio, random);
   const double whole = static_cast<double>(height) * width;
-  for (const auto& [area, log_ratio] : draws) {
+  for (const auto& [area, log_ratio] : draws.tries) {
     const double ratio = std::exp(log_ratio);
     const int box_width = round_even(std::sqrt(whole * area * ratio));
     const int box_height = round_even(std::sqrt(whole * area / ratio));
     if (box_width < 1 || box_width > width || box_height < 1 || box_height > height) continue;
-    return {pick(vertical, height - box_height + 1), pick(horizontal, width - box_width + 1),
-            box_height, box_width};
+    return {pick(draws.vertical, height - box_height + 1),
+            pick(draws.horizontal, width - box_width + 1), box_height, box_width};
   }
   return central(config.ratio, height, width);
 }
@@ -147,22 +159,16 @@ void apply(const config::ColorJitter& jitter, Image& image, Stream& random, Imag
 // As torchvision: the first of ten tries that is smaller than the image, else none.
 Rectangle choose_erase(const config::RandomErasing& config, int height, int width, Stream& random) {
   const bool erases = random.uniform() < config.p;
-  std::array<std::pair<double, double>, kTries> draws;
-  for (auto& [area, ratio] : draws) {
-    area = random.uniform(config.scale[0], config.scale[1]);
-    ratio = random.uniform(std::log(config.ratio[0]), std::log(config.ratio[1]));
-  }
-  const double vertical = random.uniform();
-  const double horizontal = random.uniform();
+  const RectangleDraws draws = draw_rectangles(config.scale, config.ratio, random);
   if (!erases) return {};
   const double whole = static_cast<double>(height) * width;
-  for (const auto& [area, log_ratio] : draws) {
+  for (const auto& [area, log_ratio] : draws.tries) {
     const double ratio = std::exp(log_ratio);
     const int box_height = round_even(std::sqrt(whole * area * ratio));
     const int box_width = round_even(std::sqrt(whole * area / ratio));
     if (box_height < 1 || box_width < 1 || box_height >= height || box_width >= width) continue;
-    return {pick(vertical, height - box_height + 1), pick(horizontal, width - box_width + 1),
-            box_height, box_width};
+    return {pick(draws.vertical, height - box_height + 1),
+            pick(draws.horizontal, width - box_width + 1), box_height, box_width};
   }
   return {};
 }

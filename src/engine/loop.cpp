@@ -11,7 +11,6 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "engine/signals.h"
-#include "memory/memory.h"
 
 namespace trainer::engine {
 namespace {
@@ -130,13 +129,8 @@ void Loop::train_step() try {
   if (results_.full()) collect(false);
   results_.push(progress_.step + 1, row);
 
-  Launched launched{progress_.step + 1, batch->place(), times.wait_ms, times.read_bytes, 0, 0, 0};
-  if (session_.device().is_cuda()) {
-    const memory::Statistics memory = memory::statistics(session_.device().index());
-    launched.allocated = memory.allocated;
-    launched.peak = memory.peak;
-    launched.reserved = memory.reserved;
-  }
+  Launched launched{progress_.step + 1, batch->place(), times.wait_ms, times.read_bytes, {}};
+  if (session_.device().is_cuda()) launched.memory = memory::statistics(session_.device().index());
   launched_.push_back(launched);
   ++progress_.step;
   tick();
@@ -275,9 +269,9 @@ void Loop::write_step(const FinishedStep& finished, const Launched& launched) {
   record.add("read_mb_s",
              static_cast<double>(launched.read_bytes) / 1000.0 / finished.milliseconds);
   if (session_.device().is_cuda()) {
-    record.add("mem_allocated", launched.allocated);
-    record.add("mem_peak", launched.peak);
-    record.add("mem_reserved", launched.reserved);
+    record.add("mem_allocated", launched.memory.allocated);
+    record.add("mem_peak", launched.memory.peak);
+    record.add("mem_reserved", launched.memory.reserved);
   }
   record.add("mem_host", resident_bytes());
   write(record);

@@ -13,6 +13,7 @@
 #include "engine/progress.h"
 #include "engine/session.h"
 #include "engine/step_results.h"
+#include "memory/memory.h"
 #include "monitor/record.h"
 
 namespace trainer::engine {
@@ -37,7 +38,7 @@ class Loop {
     data::StepPlace place;
     double data_wait_ms = 0;
     std::int64_t read_bytes = 0;
-    std::int64_t allocated = 0, peak = 0, reserved = 0;
+    memory::Statistics memory;  // on CUDA
   };
 
   void train_until_stopped();

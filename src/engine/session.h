@@ -40,7 +40,6 @@ class Session {
   optim::Ema* ema() { return ema_.get(); }
   Trainer& trainer() { return *trainer_; }
   Evaluator* evaluator() { return evaluator_.get(); }  // null without data.val
-  const objectives::Objective& objective() const { return *objective_; }
   bool has_validation() const { return evaluator_ != nullptr; }
 
   // The parts that a checkpoint holds.

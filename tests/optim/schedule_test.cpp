@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/error.h"
+#include "support/errors.h"
 
 namespace trainer::optim {
 namespace {
@@ -21,16 +21,6 @@ using ::testing::HasSubstr;
 constexpr Horizon kHorizon{.updates = 40, .updates_per_epoch = 10, .samples_per_update = 4};
 
 Length steps(double count) { return {count, Unit::steps}; }
-
-template <class Call>
-Error error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(Exit::done, "nothing was thrown");
-}
 
 // --- lengths -------------------------------------------------------------------------------------
 

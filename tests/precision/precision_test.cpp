@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
+#include "support/errors.h"
 
 #ifdef TRAINER_CUDA
 #include <c10/cuda/CUDAFunctions.h>
@@ -29,16 +29,6 @@ config::Precision precision(PrecisionMode mode) {
   config::Precision config;
   config.mode = mode;
   return config;
-}
-
-template <class Call>
-Error error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(Exit::done, "nothing was thrown");
 }
 
 // Leaves the process-wide settings as they were.

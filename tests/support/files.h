@@ -6,11 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <string>
 
-#include "core/error.h"
+#include "support/errors.h"
 
 namespace trainer {
 
@@ -32,18 +31,6 @@ inline std::string read_bytes(const std::filesystem::path& file) {
 
 inline void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
   std::ofstream(file, std::ios::binary) << bytes;
-}
-
-// The message of the error with this exit code that `action` throws.
-inline std::string error_of(Exit code, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
 }
 
 }  // namespace trainer
