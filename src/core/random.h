@@ -19,6 +19,7 @@ enum class StreamUse : std::uint32_t {
   step = 4,
   mixing = 5,
   synthetic = 6,
+  replacement = 7,
 };
 
 // A stream of numbers keyed by (seed, use, a, b), for instance (seed, augmentation, epoch, sample).
