@@ -37,7 +37,11 @@ inline Range below(double low, double high) { return {.low = low, .high = high, 
 Of<bool> boolean();
 Of<double> number(const Range& range);
 Of<std::int64_t> integer(std::int64_t low, std::int64_t high);
+// One of a few integers, none of them negative.
+Of<std::int64_t> one_of(const std::vector<std::int64_t>& values);
 Of<std::uint64_t> seed_number();
+// A number of bytes, at least 1: 512MiB, 1.5GB, 4096.
+Of<std::int64_t> byte_size();
 Of<std::string> text(std::size_t longest);
 // Letters, digits, ".", "_" and "-": a part of a path.
 Of<std::string> folder_name();
@@ -70,8 +74,17 @@ Of<E> choice(const std::vector<std::pair<std::string, E>>& options) {
 }
 
 // --- containers ----------------------------------------------------------------------------------
+// A name that stands for a whole list.
 template <class T>
-Of<std::vector<T>> list(const Of<T>& item, std::size_t least, std::size_t most) {
+struct ListPreset {
+  std::string name;
+  std::vector<T> value;
+  std::string help;
+};
+
+template <class T>
+Of<std::vector<T>> list(const Of<T>& item, std::size_t least, std::size_t most,
+                        const std::vector<ListPreset<T>>& presets = {}) {
   using Values = std::vector<T>;
   auto type = std::make_shared<List>();
   type->item = item.type;
@@ -85,6 +98,10 @@ Of<std::vector<T>> list(const Of<T>& item, std::size_t least, std::size_t most) 
   type->at = [](const void* values, std::size_t i) -> const void* {
     return &static_cast<const Values*>(values)->at(i);
   };
+  for (const ListPreset<T>& preset : presets)
+    type->presets.push_back({preset.name, preset.help, [value = preset.value](void* values) {
+                               *static_cast<Values*>(values) = value;
+                             }});
   return {type};
 }
 

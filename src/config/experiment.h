@@ -105,25 +105,64 @@ struct RandomErasing {  // after normalize only; erased pixels become 0, which i
   std::vector<double> ratio{0.3, 3.3};
   bool operator==(const RandomErasing&) const = default;
 };
+// torchvision's RandAugment: `ops` random operations, all with the same strength.
+struct RandAugment {
+  std::int64_t ops = 2;
+  std::int64_t magnitude = 9;  // of `bins` steps
+  std::int64_t bins = 31;
+  bool operator==(const RandAugment&) const = default;
+};
+// torchvision's TrivialAugmentWide: one random operation with a random strength.
+struct TrivialAugment {
+  std::int64_t bins = 31;
+  bool operator==(const TrivialAugment&) const = default;
+};
 struct Normalize {  // on values scaled to [0, 1]; one name stands for its numbers
   std::vector<double> mean, std;
   bool operator==(const Normalize&) const = default;
 };
 using Transform = std::variant<Resize, CenterCrop, RandomCrop, RandomResizedCrop, HorizontalFlip,
-                               ColorJitter, RandomErasing, Normalize>;
+                               ColorJitter, RandAugment, TrivialAugment, RandomErasing, Normalize>;
 
 enum class Split { train, test };
 struct SourceCommon {
   std::vector<Transform> transforms;
+  Auto<std::int64_t>
+      channels;  // what images are converted to: 1 or 3; auto: as the source has them
   bool operator==(const SourceCommon&) const = default;
 };
 struct Digits : SourceCommon {  // the embedded 8x8 digits
   Split split = Split::train;
   bool operator==(const Digits&) const = default;
 };
-struct ImageFolder : SourceCommon {  // path/<class>/<image>
+// Sources of image files.
+struct ImagesCommon : SourceCommon {
+  std::vector<std::int64_t> background{0, 0, 0};    // 0..255, under transparent pixels
+  std::int64_t max_pixels = std::int64_t{1} << 27;  // a larger picture is refused by its header
+  bool exif_orientation = true;                     // turned as a camera noted
+  bool operator==(const ImagesCommon&) const = default;
+};
+struct ImageFolder : ImagesCommon {  // path/<class>/<image>
   std::string path;
+  bool index = true;  // keep the list of files in the user's cache folder
   bool operator==(const ImageFolder&) const = default;
+};
+// A list of files with labels: CSV with a header line or JSONL, columns or keys `path`, `label` (a
+// class's name or index) and, optionally, `weight`.
+struct Manifest : ImagesCommon {
+  std::string path;
+  Auto<std::string> root;  // what paths in it are relative to; auto: the manifest's folder
+  std::vector<std::string>
+      classes;  // names in the order of their indices; empty: those found, sorted
+  bool operator==(const Manifest&) const = default;
+};
+// WebDataset's layout: tar files of <key>.<jpg|png|...> with <key>.<cls|json>.
+struct TarShards : ImagesCommon {
+  std::string path;  // a folder, a .tar file, or a glob of .tar files
+  std::vector<std::string>
+      classes;  // names; empty: classes.txt beside the shards, or the labels found
+  bool index = true;
+  bool operator==(const TarShards&) const = default;
 };
 struct Cifar : SourceCommon {
   int classes = 10;  // from the kind: cifar10 | cifar100
@@ -142,12 +181,29 @@ struct Synthetic : SourceCommon {  // random images and labels, the same for equ
   std::int64_t classes = 1000;
   bool operator==(const Synthetic&) const = default;
 };
-using Source = std::variant<Digits, ImageFolder, Cifar, Mnist, Synthetic>;
+using Source = std::variant<Digits, ImageFolder, Manifest, TarShards, Cifar, Mnist, Synthetic>;
+
+enum class Decode { automatic, cpu, gpu };
+enum class BadSample { fail, skip, replace };
+enum class CacheHolds { encoded, decoded };
+struct NoCache {
+  bool operator==(const NoCache&) const = default;
+};
+struct RamCache {
+  Auto<std::int64_t> size;  // bytes; auto: half of the memory that is free at the start
+  CacheHolds holds = CacheHolds::encoded;
+  bool operator==(const RamCache&) const = default;
+};
+using Cache = std::variant<NoCache, RamCache>;
 
 struct Loader {
   Auto<std::int64_t> workers;  // threads; 0: the training thread itself; auto: from the CPU limit
   std::int64_t prefetch = 4;   // global batches made ahead
   bool drop_last = false;
+  Decode decode = Decode::automatic;  // where JPEG files are decoded
+  BadSample on_bad_sample = BadSample::fail;
+  double max_bad_share = 0.01;  // of the samples of a source, with skip and replace
+  Cache cache = NoCache{};
   bool operator==(const Loader&) const = default;
 };
 // Per step one of the two, by a fair coin where both are on. alpha of Beta(alpha, alpha); 0 is off.

@@ -1,5 +1,6 @@
 // The types on the reference page, in Markdown.
 #include <algorithm>
+#include <utility>
 
 #include "config/type.h"
 
@@ -25,7 +26,10 @@ std::string default_of(const Field& field, void* defaults) {
   return kind == nullptr ? "see below" : code("kind: " + kind->value.text);
 }
 
-void heading(Page& page, const std::string& path) { page.line("\n## " + code(path) + "\n"); }
+void heading(Page& page, const std::string& path) {
+  page.line("\n## " + code(path) + "\n");
+  page.text += std::exchange(page.lead, {});
+}
 
 // How Markdown's renderers name the heading of `path`.
 std::string anchor(std::string path) {
@@ -60,7 +64,13 @@ std::string kinds_of(const std::vector<Kind>& kinds, const Structure* structure)
 
 void Page::line(const std::string& one) { text += one + "\n"; }
 
-void List::document(Page& page, const std::string& path) const { item->document(page, path); }
+void List::document(Page& page, const std::string& path) const {
+  if (!presets.empty()) page.lead = "A name in place of a list:\n\n";
+  for (const Preset& preset : presets)
+    page.lead += "- " + code(preset.name) + ": " + preset.help + "\n";
+  if (!presets.empty()) page.lead += "\n";
+  item->document(page, path);
+}
 
 void Optional::document(Page& page, const std::string& path) const { inner->document(page, path); }
 
@@ -112,14 +122,16 @@ void Named::document(Page& page, const std::string& path) const {
   if (described(page, this, path)) return;
   heading(page, path);
   page.line(
-      "A list, applied in its order. A name alone, where no key is required, has the "
-      "defaults.");
+      "Each is a name, or a map of the name to its settings. A name alone, where no key is "
+      "required, has the defaults.");
   for (const Kind& kind : kinds) {
     const Structure& structure = *kind.structure;
-    page.line("\n`" + kind.name + "`: " + kind.help + "\n");
+    page.line("\n`" + kind.name + "`: " + kind.help);
+    if (structure.fields.empty()) continue;
+    page.line("");
     if (!structure.short_key.empty())
       page.line("Short form: `{" + kind.name + ": VALUE}` sets `" + structure.short_key + "`.\n");
-    for (const Structure::Preset& preset : structure.presets)
+    for (const Preset& preset : structure.presets)
       page.line("- `{" + kind.name + ": " + preset.name + "}`: " + preset.help);
     if (!structure.presets.empty()) page.line("");
     structure.table(page, path + "." + kind.name, [](const Field&) { return true; });

@@ -133,12 +133,30 @@ struct Facts {
   std::optional<std::int64_t> classes, channels, samples;
 };
 
-Facts facts(const Source& source) {
+const SourceCommon& common(const Source& source) {
+  return std::visit([](const auto& kind) -> const SourceCommon& { return kind; }, source);
+}
+
+std::optional<std::int64_t> count_of(const std::vector<std::string>& classes) {
+  if (classes.empty()) return std::nullopt;
+  return static_cast<std::int64_t>(classes.size());
+}
+
+// Before images are converted to other channels.
+Facts original_facts(const Source& source) {
   return std::visit(
       Overloaded{[](const Digits& digits) {
                    return Facts{10, 1, digits.split == Split::train ? 1437 : 360};
                  },
-                 [](const ImageFolder&) { return Facts{}; },
+                 [](const ImageFolder&) {
+                   return Facts{std::nullopt, 3, std::nullopt};
+                 },
+                 [](const Manifest& manifest) {
+                   return Facts{count_of(manifest.classes), 3, std::nullopt};
+                 },
+                 [](const TarShards& shards) {
+                   return Facts{count_of(shards.classes), 3, std::nullopt};
+                 },
                  [](const Cifar& cifar) {
                    return Facts{cifar.classes, 3, cifar.split == Split::train ? 50000 : 10000};
                  },
@@ -151,9 +169,10 @@ Facts facts(const Source& source) {
       source);
 }
 
-const std::vector<Transform>& transforms(const Source& source) {
-  return std::visit(
-      [](const auto& kind) -> const std::vector<Transform>& { return kind.transforms; }, source);
+Facts facts(const Source& source) {
+  Facts known = original_facts(source);
+  if (common(source).channels) known.channels = common(source).channels;
+  return known;
 }
 
 void check_order(const std::vector<double>& pair, const std::string& path, Rules& rules) {
@@ -176,6 +195,13 @@ void check_normalize(const Normalize& normalize, const Facts& source, const std:
     rules.broken(path + ".normalize", "has numbers for " + std::to_string(channels) +
                                           " channels, and the images have " +
                                           std::to_string(*source.channels));
+}
+
+void check_rand_augment(const RandAugment& augment, const std::string& path, Rules& rules) {
+  if (augment.magnitude >= augment.bins)
+    rules.broken(path + ".rand_augment.magnitude", "has to be below bins (" +
+                                                       std::to_string(augment.bins) + "), found " +
+                                                       std::to_string(augment.magnitude));
 }
 
 // What stood before a transform in its list.
@@ -202,27 +228,79 @@ void check_place(const Transform& transform, const Before& before, const std::st
 
 void check_transforms(const Source& source, const std::string& source_path, Rules& rules) {
   Before before;
-  const std::vector<Transform>& list = transforms(source);
+  Facts known = facts(source);
+  if (!rules.sound(source_path + ".channels")) known.channels.reset();
+  const std::vector<Transform>& list = common(source).transforms;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string path = source_path + ".transforms." + std::to_string(i);
     if (!rules.sound(path)) continue;
     check_place(list[i], before, path, rules);
-    std::visit(Overloaded{[&](const Normalize& normalize) {
-                            check_normalize(normalize, facts(source), path, rules);
-                            before.normalize = true;
-                          },
-                          [&](const RandomErasing& erasing) {
-                            check_order(erasing.scale, path + ".random_erasing.scale", rules);
-                            check_order(erasing.ratio, path + ".random_erasing.ratio", rules);
-                            before.erasing = true;
-                          },
-                          [&](const RandomResizedCrop& crop) {
-                            check_order(crop.scale, path + ".random_resized_crop.scale", rules);
-                            check_order(crop.ratio, path + ".random_resized_crop.ratio", rules);
-                          },
-                          [](const auto&) {}},
-               list[i]);
+    std::visit(
+        Overloaded{[&](const Normalize& normalize) {
+                     check_normalize(normalize, known, path, rules);
+                     before.normalize = true;
+                   },
+                   [&](const RandomErasing& erasing) {
+                     check_order(erasing.scale, path + ".random_erasing.scale", rules);
+                     check_order(erasing.ratio, path + ".random_erasing.ratio", rules);
+                     before.erasing = true;
+                   },
+                   [&](const RandomResizedCrop& crop) {
+                     check_order(crop.scale, path + ".random_resized_crop.scale", rules);
+                     check_order(crop.ratio, path + ".random_resized_crop.ratio", rules);
+                   },
+                   [&](const RandAugment& augment) { check_rand_augment(augment, path, rules); },
+                   [](const auto&) {}},
+        list[i]);
   }
+}
+
+// --- sources -------------------------------------------------------------------------------------
+void check_background(const ImagesCommon& images, const std::string& path, Rules& rules) {
+  const std::int64_t channels = images.channels.value_or(3);
+  const auto count = static_cast<std::int64_t>(images.background.size());
+  // The default suits any number of channels.
+  if (count == 1 || count == channels || images.background == ImagesCommon{}.background) return;
+  rules.broken(path + ".background",
+               "has " + std::to_string(count) + " numbers, and the images have " +
+                   std::to_string(channels) + (channels == 1 ? " channel" : " channels") +
+                   "; give one for each channel, or one for all",
+               {(path + ".channels").c_str()});
+}
+
+void check_class_names(const std::vector<std::string>& classes, const std::string& path,
+                       Rules& rules) {
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    if (!seen.insert(classes[i]).second)
+      rules.broken(path + ".classes." + std::to_string(i),
+                   "a second class " + quote(classes[i]) + "; each name stands for one class");
+}
+
+void check_conversion(const Synthetic& synthetic, const std::string& path, Rules& rules) {
+  const std::int64_t channels = synthetic.shape.at(0);
+  if (synthetic.channels && channels != 1 && channels != 3)
+    rules.broken(
+        path + ".channels",
+        "images of " + std::to_string(channels) + " channels can't be converted; set it to auto",
+        {(path + ".shape").c_str()});
+}
+
+void check_source(const Source& source, const std::string& path, Rules& rules) {
+  check_transforms(source, path, rules);
+  std::visit(
+      Overloaded{[&](const ImageFolder& folder) { check_background(folder, path, rules); },
+                 [&](const Manifest& manifest) {
+                   check_background(manifest, path, rules);
+                   check_class_names(manifest.classes, path, rules);
+                 },
+                 [&](const TarShards& shards) {
+                   check_background(shards, path, rules);
+                   check_class_names(shards.classes, path, rules);
+                 },
+                 [&](const Synthetic& synthetic) { check_conversion(synthetic, path, rules); },
+                 [](const auto&) {}},
+      source);
 }
 
 std::optional<std::int64_t> model_classes(const Model& model) {
@@ -248,8 +326,37 @@ void check_classes(const Experiment& experiment, Rules& rules) {
     rules.broken("data.val",
                  "has images of " + std::to_string(*val.channels) +
                      " channels, and data.train of " + std::to_string(*train.channels) +
-                     "; both need the same",
-                 {"data.train.kind", "data.train.shape"});
+                     "; both need the same, as with channels: 1 or channels: 3 in both",
+                 {"data.train.kind", "data.train.shape", "data.train.channels"});
+}
+
+// The name of a transform that only the CPU does, or nothing.
+std::string cpu_only(const Transform& transform) {
+  if (std::holds_alternative<RandAugment>(transform)) return "rand_augment";
+  if (std::holds_alternative<TrivialAugment>(transform)) return "trivial_augment";
+  return {};
+}
+
+void check_gpu_transforms(const Source& source, const std::string& source_path, Rules& rules) {
+  const std::vector<Transform>& list = common(source).transforms;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string name = cpu_only(list[i]);
+    if (name.empty()) continue;
+    const std::string path = source_path + ".transforms." + std::to_string(i);
+    std::string message = "the GPU can't do ";
+    message.append(name).append(" (").append(path).append(
+        "); use decode: auto or cpu, or leave that transform out");
+    return rules.broken("data.loader.decode", message, {path.c_str()});
+  }
+}
+
+void check_decode(const Experiment& experiment, Rules& rules) {
+  if (experiment.data.loader.decode != Decode::gpu) return;
+  if (experiment.device.kind == DeviceKind::cpu)
+    return rules.broken("data.loader.decode",
+                        "gpu needs a GPU, and device is cpu; use decode: auto or cpu", {"device"});
+  check_gpu_transforms(experiment.data.train, "data.train", rules);
+  if (experiment.data.val) check_gpu_transforms(*experiment.data.val, "data.val", rules);
 }
 
 void check_drop_last(const Experiment& experiment, Rules& rules) {
@@ -369,8 +476,9 @@ void check_rules(const Experiment& experiment, Reader& reader) {
   check_device(experiment, rules);
   check_batch(experiment.batch, rules);
   check_classes(experiment, rules);
-  check_transforms(experiment.data.train, "data.train", rules);
-  if (experiment.data.val) check_transforms(*experiment.data.val, "data.val", rules);
+  check_source(experiment.data.train, "data.train", rules);
+  if (experiment.data.val) check_source(*experiment.data.val, "data.val", rules);
+  check_decode(experiment, rules);
   check_drop_last(experiment, rules);
   check_mix(experiment, rules);
   check_optim(experiment, rules);

@@ -80,6 +80,18 @@ constexpr std::array<UnitWord, 12> kUnits{{{"steps", Length::Unit::steps, 1},
                                            {"h", Length::Unit::seconds, 3600},
                                            {"d", Length::Unit::seconds, 86400}}};
 
+// Characters of the number at the start of `text`, without sign or exponent; 0 where there is none.
+std::size_t number_span(std::string_view text) {
+  std::size_t digits = span(text, is_digit);
+  if (digits > 0 && digits < text.size() && text[digits] == '.')
+    digits += 1 + span(text.substr(digits + 1), is_digit);
+  return digits > 0 && text[digits - 1] == '.' ? 0 : digits;
+}
+
+std::string_view without_spaces(std::string_view text) {
+  return text.substr(span(text, [](char c) { return c == ' '; }));
+}
+
 // Beyond this a count is not exact in a double.
 constexpr double kLargestLength = 9e15;
 constexpr double kSmallestLength = 1e-6;
@@ -104,6 +116,69 @@ std::string unknown_unit(std::string_view unit) {
   const std::string message = "unknown unit " + quote(unit) + "; ";
   if (!near.empty()) return message + "did you mean \"" + near + "\"?";
   return message + "units are steps, epochs, samples, tokens, s, min, h and d";
+}
+
+struct SizeUnit {
+  std::string_view word;
+  std::int64_t bytes;
+};
+// Binary ones first and falling, for format_size and for the meaning of a lone G.
+constexpr std::array<SizeUnit, 8> kSizeUnits{{{"TiB", std::int64_t{1} << 40},
+                                              {"GiB", std::int64_t{1} << 30},
+                                              {"MiB", std::int64_t{1} << 20},
+                                              {"KiB", std::int64_t{1} << 10},
+                                              {"TB", 1'000'000'000'000},
+                                              {"GB", 1'000'000'000},
+                                              {"MB", 1'000'000},
+                                              {"kB", 1'000}}};
+constexpr std::size_t kBinaryUnits = 4;
+constexpr const char* kNoSize = "it has to be more than 0";
+
+std::string lower(std::string_view text) {
+  std::string small(text);
+  for (char& c : small)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return small;
+}
+
+std::string unknown_size_unit(std::string_view unit) {
+  const std::string message = "unknown unit " + quote(unit) + "; ";
+  const std::string small = lower(unit);
+  if (small == "b" || small == "byte" || small == "bytes")
+    return message + "a number alone is bytes";
+  for (const SizeUnit& candidate : kSizeUnits) {
+    const std::string right = lower(candidate.word);
+    // G, Gi and gib.
+    if (small == right || small == right.substr(0, 1) || small + "b" == right)
+      return message + "did you mean \"" + std::string(candidate.word) + "\"?";
+  }
+  return message + "units are KiB, MiB, GiB, TiB, kB, MB, GB and TB";
+}
+
+// `count` times `unit` bytes.
+ParsedSize whole_size(const Integer& count, std::int64_t unit) {
+  const auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() / unit);
+  if (count.negative) return {std::nullopt, kNoSize};
+  if (count.overflow || count.magnitude > most) return {std::nullopt, "the size is too large"};
+  if (count.magnitude == 0) return {std::nullopt, kNoSize};
+  return {static_cast<std::int64_t>(count.magnitude) * unit, {}};
+}
+
+ParsedSize broken_size(double count, std::int64_t unit) {
+  const double bytes = std::round(count * static_cast<double>(unit));
+  if (!(bytes < 0x1p63)) return {std::nullopt, "the size is too large"};
+  if (bytes < 1) return {std::nullopt, kNoSize};
+  return {static_cast<std::int64_t>(bytes), {}};
+}
+
+ParsedSize size_with_unit(std::string_view number, std::string_view unit) {
+  for (const SizeUnit& candidate : kSizeUnits) {
+    if (candidate.word != unit) continue;
+    return number.find('.') == std::string_view::npos
+               ? whole_size(parse_integer(number), candidate.bytes)
+               : broken_size(parse_number(number), candidate.bytes);
+  }
+  return {std::nullopt, unknown_size_unit(unit)};
 }
 
 }  // namespace
@@ -161,10 +236,8 @@ std::string format_number(double value) {
 }
 
 ParsedLength parse_length(std::string_view text) {
-  std::size_t digits = span(text, is_digit);
-  if (digits > 0 && digits < text.size() && text[digits] == '.')
-    digits += 1 + span(text.substr(digits + 1), is_digit);
-  if (digits == 0 || text[digits - 1] == '.')
+  const std::size_t digits = number_span(text);
+  if (digits == 0)
     return {std::nullopt, "a length starts with a number, as in 500 steps, 2 epochs or 10min"};
   double value = parse_number(text.substr(0, digits));
   std::string_view rest = text.substr(digits);
@@ -175,7 +248,7 @@ ParsedLength parse_length(std::string_view text) {
     if (rest[0] == 'G') multiplier = 1e9;
     if (multiplier > 1) rest.remove_prefix(1);
   }
-  rest.remove_prefix(std::min(rest.size(), span(rest, [](char c) { return c == ' '; })));
+  rest = without_spaces(rest);
   if (rest.empty())
     return {std::nullopt, "add a unit: steps, epochs, samples, tokens, s, min, h or d"};
   const UnitWord* unit = nullptr;
@@ -216,6 +289,28 @@ std::string unit_name(Length::Unit unit) {
       return "time";
   }
   return "";
+}
+
+ParsedSize parse_size(std::string_view text) {
+  const ScalarKind kind = classify(text);
+  if (kind == ScalarKind::integer) return whole_size(parse_integer(text), 1);
+  if (kind == ScalarKind::leading_zero)
+    return {std::nullopt,
+            "a leading zero means octal to some YAML readers, write the number without it"};
+  if (kind == ScalarKind::number)
+    return {std::nullopt, "a number of bytes is whole; add a unit such as MiB"};
+  const std::size_t digits = number_span(text);
+  if (digits > 0)
+    return size_with_unit(text.substr(0, digits), without_spaces(text.substr(digits)));
+  if (text.starts_with('-') && number_span(text.substr(1)) > 0) return {std::nullopt, kNoSize};
+  return {std::nullopt, "a size starts with a number, as in 512MiB or 1.5GB"};
+}
+
+std::string format_size(std::int64_t bytes) {
+  for (std::size_t i = 0; i < kBinaryUnits; ++i)
+    if (bytes % kSizeUnits[i].bytes == 0)
+      return std::to_string(bytes / kSizeUnits[i].bytes).append(kSizeUnits[i].word);
+  return std::to_string(bytes);
 }
 
 std::optional<Device> parse_device(std::string_view text) {

@@ -38,6 +38,17 @@ std::string format_length(const Length& length);
 // "steps", "epochs", "samples", "tokens", "time".
 std::string unit_name(Length::Unit unit);
 
+// Either a number of bytes, above 0, or what is wrong with it. Units are kB, MB, GB and TB (powers
+// of 1000) and KiB, MiB, GiB and TiB (powers of 1024); an integer alone is bytes. Parts of a byte
+// are rounded to the nearest.
+struct ParsedSize {
+  std::optional<std::int64_t> bytes;
+  std::string problem;
+};
+ParsedSize parse_size(std::string_view text);
+// In the largest binary unit that gives a whole number, else in bytes. `bytes` is above 0.
+std::string format_size(std::int64_t bytes);
+
 // auto | cpu | cuda | cuda:N
 std::optional<Device> parse_device(std::string_view text);
 std::string format_device(const Device& device);

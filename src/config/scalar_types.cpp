@@ -1,4 +1,4 @@
-// The types of single values: numbers, texts, words, lengths, devices.
+// The types of single values: numbers, texts, words, lengths, sizes, devices.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -172,6 +172,59 @@ class WholeNumber : public Type {
   bool signed_;
 };
 
+class OneOfIntegers : public Type {
+ public:
+  explicit OneOfIntegers(std::vector<std::int64_t> values) : values_(std::move(values)) {}
+  void read(const Node& node, void* value, Reader& reader) const override {
+    if (node.reported) return;
+    if (typed(node) && classify(node.text) == ScalarKind::integer) {
+      const Integer integer = parse_integer(node.text);
+      for (const std::int64_t one : values_)
+        if (!integer.negative && !integer.overflow &&
+            integer.magnitude == static_cast<std::uint64_t>(one)) {
+          *static_cast<std::int64_t*>(value) = one;
+          return;
+        }
+    }
+    reader.expected(node, expects(), number_hint(node));
+  }
+  Node write(const void* value) const override {
+    return Node::plain(std::to_string(*static_cast<const std::int64_t*>(value)));
+  }
+  Json schema(Schema&) const override { return or_variable({{"enum", values_}}); }
+  std::string expects() const override {
+    std::string all;
+    for (const std::int64_t one : values_) all += (all.empty() ? "" : ", ") + std::to_string(one);
+    return "one of " + all;
+  }
+
+ private:
+  std::vector<std::int64_t> values_;  // not negative
+};
+
+class ByteSize : public Type {
+ public:
+  void read(const Node& node, void* value, Reader& reader) const override {
+    if (node.reported) return;
+    if (node.kind != Node::Kind::scalar) return reader.expected(node, expects());
+    if (!typed(node) && number_like(node))
+      return reader.expected(node, expects(), number_hint(node));
+    const ParsedSize parsed = parse_size(node.text);
+    if (!parsed.bytes) return reader.expected(node, expects(), "; " + parsed.problem);
+    *static_cast<std::int64_t*>(value) = *parsed.bytes;
+  }
+  Node write(const void* value) const override {
+    return Node::plain(format_size(*static_cast<const std::int64_t*>(value)));
+  }
+  Json schema(Schema&) const override {
+    Json bytes{
+        {"type", "integer"}, {"minimum", 1}, {"maximum", std::numeric_limits<std::int64_t>::max()}};
+    Json with_unit{{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)? *([kMGT]B|[KMGT]iB)$"}};
+    return or_variable(any_of({std::move(bytes), std::move(with_unit)}));
+  }
+  std::string expects() const override { return "a size such as 512MiB"; }
+};
+
 class Text : public Type {
  public:
   Text(std::size_t longest, bool folder) : longest_(longest), folder_(folder) {}
@@ -314,6 +367,12 @@ Of<double> number(const Range& range) { return {std::make_shared<Number>(range)}
 Of<std::int64_t> integer(std::int64_t low, std::int64_t high) {
   return {std::make_shared<WholeNumber>(low, static_cast<std::uint64_t>(high), true)};
 }
+
+Of<std::int64_t> one_of(const std::vector<std::int64_t>& values) {
+  return {std::make_shared<OneOfIntegers>(values)};
+}
+
+Of<std::int64_t> byte_size() { return {std::make_shared<ByteSize>()}; }
 
 Of<std::uint64_t> seed_number() {
   return {std::make_shared<WholeNumber>(0, std::numeric_limits<std::uint64_t>::max(), false)};

@@ -14,6 +14,12 @@ Json single_key(const std::string& key, Json value) {
           {"additionalProperties", false}};
 }
 
+Json preset_schema(const std::vector<Preset>& presets) {
+  Json names = Json::array();
+  for (const Preset& preset : presets) names.push_back(preset.name);
+  return or_variable({{"enum", std::move(names)}});
+}
+
 // A reference to the definition `name`, which `make` makes once.
 template <class Make>
 Json defined(Schema& schema, const std::string& name, Make make) {
@@ -33,8 +39,10 @@ Json any_of(std::vector<Json> alternatives) { return {{"anyOf", Json(std::move(a
 Json or_variable(Json value) { return any_of({std::move(value), {{"$ref", "#/$defs/variable"}}}); }
 
 Json List::schema(Schema& schema) const {
-  return {
+  Json array{
       {"type", "array"}, {"items", item->schema(schema)}, {"minItems", least}, {"maxItems", most}};
+  if (presets.empty()) return array;
+  return any_of({preset_schema(presets), std::move(array)});
 }
 
 Json Optional::schema(Schema& schema) const {
@@ -62,9 +70,7 @@ Json Structure::schema(Schema& schema) const {
   if (presets.empty() && short_key.empty()) return object;
   std::vector<Json> alternatives;
   if (!short_key.empty()) alternatives.push_back(find(short_key)->type->schema(schema));
-  Json names = Json::array();
-  for (const Preset& preset : presets) names.push_back(preset.name);
-  if (!names.empty()) alternatives.push_back(or_variable({{"enum", std::move(names)}}));
+  if (!presets.empty()) alternatives.push_back(preset_schema(presets));
   alternatives.push_back(std::move(object));
   return any_of(std::move(alternatives));
 }

@@ -65,6 +65,7 @@ struct Schema;  // schema.h
 struct Page {
   std::string text;
   std::map<const void*, std::string> documented;  // type -> path of its description
+  std::string lead;                               // goes under the next heading
   void line(const std::string& one);
 };
 
@@ -92,15 +93,16 @@ struct Field {
   std::function<void*(void*)> member;  // of a struct
 };
 
+// A name that stands for a whole value.
+struct Preset {
+  std::string name;
+  std::string help;
+  std::function<void(void*)> assign;
+};
+
 // A map with declared keys.
 class Structure : public Type {
  public:
-  struct Preset {
-    std::string name;
-    std::string help;
-    std::function<void(void*)> assign;
-  };
-
   void read(const Node& node, void* value, Reader& reader) const override;
   Node write(const void* value) const override;
   Json schema(Schema& schema) const override;
@@ -159,7 +161,7 @@ class Tagged : public Type {
 };
 
 // A map of one key, which says which of several structures its value is; a name alone is short for
-// one with its defaults.
+// one with its defaults. Written as the name alone where the structure has no fields.
 class Named : public Type {
  public:
   void read(const Node& node, void* value, Reader& reader) const override;
@@ -187,10 +189,15 @@ class List : public Type {
   TypePtr item;
   std::size_t least = 0;
   std::size_t most = 0;
+  std::vector<Preset> presets;  // or is one of these names
   std::function<void(void*)> clear;
   std::function<void*(void*)> append;
   std::function<std::size_t(const void*)> size;
   std::function<const void*(const void*, std::size_t)> at;
+
+ private:
+  void read_item(const Node& node, void* value, Reader& reader) const;
+  std::string hint(const Node& node) const;
 };
 
 // A value or a word for "none given": `auto` or `null`.

@@ -22,6 +22,19 @@ std::string joined(const std::vector<std::string>& words) {
   return all;
 }
 
+std::vector<std::string> names_of(const std::vector<Preset>& presets) {
+  std::vector<std::string> names;
+  names.reserve(presets.size());
+  for (const Preset& preset : presets) names.push_back(preset.name);
+  return names;
+}
+
+const Preset* find_preset(const std::vector<Preset>& presets, std::string_view name) {
+  for (const Preset& preset : presets)
+    if (preset.name == name) return &preset;
+  return nullptr;
+}
+
 void* of_kind(const Kind& kind, const void* variant) {
   return kind.alternative(const_cast<void*>(variant));
 }
@@ -76,9 +89,9 @@ Place Reader::place_of(std::string path) const {
 // --- List ----------------------------------------------------------------------------------------
 void List::read(const Node& node, void* value, Reader& reader) const {
   if (node.reported) return;
-  if (node.kind != Node::Kind::list)
-    return reader.expected(node, expects(),
-                           node.kind == Node::Kind::scalar ? "; a list is written [a, b]" : "");
+  if (node.kind == Node::Kind::scalar)
+    if (const Preset* preset = find_preset(presets, node.text)) return preset->assign(value);
+  if (node.kind != Node::Kind::list) return reader.expected(node, expects(), hint(node));
   if (node.items.size() < least || node.items.size() > most)
     return reader.problem(
         node, "expected " + expects() + ", found " + std::to_string(node.items.size()) + " items");
@@ -86,8 +99,21 @@ void List::read(const Node& node, void* value, Reader& reader) const {
   for (std::size_t i = 0; i < node.items.size(); ++i) {
     const Node& one = node.items[i];
     const Reader::Scope scope(reader, std::to_string(i), one.place, one);
-    item->read(one, append(value), reader);
+    read_item(one, append(value), reader);
   }
+}
+
+void List::read_item(const Node& node, void* value, Reader& reader) const {
+  if (node.kind == Node::Kind::scalar && find_preset(presets, node.text) != nullptr)
+    return reader.problem(
+        node, quote(node.text) + " stands for a whole list; write it alone, without [ ] or -");
+  item->read(node, value, reader);
+}
+
+std::string List::hint(const Node& node) const {
+  if (node.kind != Node::Kind::scalar) return {};
+  const std::string near = suggestion(node.text, names_of(presets));
+  return near.starts_with("; did") ? near : "; a list is written [a, b]";
 }
 
 Node List::write(const void* value) const {
@@ -98,12 +124,15 @@ Node List::write(const void* value) const {
 
 std::string List::expects() const {
   if (least == most) return "a list of " + std::to_string(least) + ", each " + item->expects();
+  const std::string named = presets.empty() ? "" : "one of " + joined(names_of(presets)) + ", or ";
   const std::string count = least > 0 ? "at least " + std::to_string(least) + ", each " : "";
-  return "a list of " + (count.empty() ? "items, each " : count) + item->expects();
+  return named + "a list of " + (count.empty() ? "items, each " : count) + item->expects();
 }
 
 std::string List::summary() const {
-  return least == most ? expects() : "a list, each " + item->summary();
+  if (least == most) return expects();
+  return (presets.empty() ? "" : joined(names_of(presets)) + ", or ") + "a list, each " +
+         item->summary();
 }
 
 // --- Optional ------------------------------------------------------------------------------------
@@ -144,15 +173,10 @@ void Structure::read(const Node& node, void* value, Reader& reader) const {
 bool Structure::read_short(const Node& node, void* value, Reader& reader) const {
   if (node.kind != Node::Kind::scalar) return false;
   if (!presets.empty()) {
-    std::vector<std::string> names;
-    for (const Preset& preset : presets) {
-      if (preset.name == node.text) {
-        preset.assign(value);
-        return true;
-      }
-      names.push_back(preset.name);
-    }
-    reader.expected(node, expects(), suggestion(node.text, names));
+    if (const Preset* preset = find_preset(presets, node.text))
+      preset->assign(value);
+    else
+      reader.expected(node, expects(), suggestion(node.text, names_of(presets)));
     return true;
   }
   if (short_key.empty()) return false;
@@ -191,10 +215,8 @@ Node Structure::write(const void* value) const {
 }
 
 std::string Structure::expects() const {
-  std::vector<std::string> names;
-  for (const Preset& preset : presets) names.push_back(preset.name);
   const std::string map = "a map with the keys " + joined(keys());
-  if (!names.empty()) return "one of " + joined(names) + ", or " + map;
+  if (!presets.empty()) return "one of " + joined(names_of(presets)) + ", or " + map;
   return short_key.empty() ? map : find(short_key)->type->expects() + ", or " + map;
 }
 
@@ -332,6 +354,7 @@ const Kind* Named::find(const std::string& kind, const Place& place, Reader& rea
 
 Node Named::write(const void* value) const {
   const Kind& kind = held_kind(kinds, value);
+  if (kind.structure->fields.empty()) return Node::string(kind.name);
   Node node = Node::map();
   node.add(kind.name, kind.structure->write(of_kind(kind, value)));
   return node;

@@ -219,6 +219,168 @@ TEST(Load, ExplainsTransformsThatAreNone) {
   EXPECT_THAT(with("[{horizontal_flip: }, {horizontal_flip: 0.1}]"), IsEmpty());
 }
 
+std::string with_data(const std::string& data) {
+  return "model: {kind: lenet}\noptim: {kind: sgd}\ndata: {" + data + "}\n";
+}
+std::string with_transforms(const std::string& transforms) {
+  return with_data("train: {kind: digits, transforms: " + transforms + "}");
+}
+Cache cache_of(const std::string& cache) {
+  return sound(with_data("train: {kind: digits}, loader: {cache: " + cache + "}"))
+      .data.loader.cache;
+}
+std::vector<std::string> cache_problems(const std::string& cache) {
+  return problems_of(with_data("train: {kind: digits}, loader: {cache: " + cache + "}"));
+}
+
+TEST(Load, ReadsTheSourcesOfImageFiles) {
+  const Experiment e = sound(R"(
+model: {kind: lenet}
+optim: {kind: sgd}
+data:
+  train:
+    kind: manifest
+    path: train.csv
+    root: ${PICTURES:-pictures}
+    classes: [cat, dog]
+    channels: 1
+    background: [255]
+    max_pixels: 2147483648
+    exif_orientation: false
+  val: {kind: tar_shards, path: "val-*.tar", classes: ["0", "1"], channels: 1, index: false}
+  loader: {decode: cpu, on_bad_sample: replace, max_bad_share: 0.5, cache: ram}
+)");
+  Manifest manifest;
+  manifest.path = "train.csv";
+  manifest.root = "pictures";
+  manifest.classes = {"cat", "dog"};
+  manifest.channels = 1;
+  manifest.background = {255};
+  manifest.max_pixels = 2'147'483'648;
+  manifest.exif_orientation = false;
+  EXPECT_EQ(std::get<Manifest>(e.data.train), manifest);
+  TarShards shards;
+  shards.path = "val-*.tar";
+  shards.classes = {"0", "1"};
+  shards.channels = 1;
+  shards.index = false;
+  EXPECT_EQ(std::get<TarShards>(*e.data.val), shards);
+  EXPECT_EQ(e.data.loader.decode, Decode::cpu);
+  EXPECT_EQ(e.data.loader.on_bad_sample, BadSample::replace);
+  EXPECT_EQ(e.data.loader.max_bad_share, 0.5);
+  EXPECT_EQ(e.data.loader.cache, (Cache{RamCache{}}));
+  const Experiment folder = sound(with_data("train: {kind: image_folder, path: p, index: false}"));
+  EXPECT_FALSE(std::get<ImageFolder>(folder.data.train).index);
+  EXPECT_EQ(std::get<ImageFolder>(folder.data.train).channels, std::nullopt);
+}
+
+TEST(Load, ReadsEveryFormOfACache) {
+  EXPECT_EQ(cache_of("none"), Cache{NoCache{}});
+  EXPECT_EQ(cache_of("{none: }"), Cache{NoCache{}});
+  EXPECT_EQ(cache_of("ram"), (Cache{RamCache{}}));
+  EXPECT_EQ(cache_of("{ram: auto}"), (Cache{RamCache{}}));
+  EXPECT_EQ(cache_of("{ram: 8GiB}"), (Cache{RamCache{8'589'934'592, CacheHolds::encoded}}));
+  EXPECT_EQ(cache_of("{ram: 4096}"), (Cache{RamCache{4096, CacheHolds::encoded}}));
+  EXPECT_EQ(cache_of("{ram: {size: 1.5GB, holds: decoded}}"),
+            (Cache{RamCache{1'500'000'000, CacheHolds::decoded}}));
+  EXPECT_EQ(sound(minimal(), {"data.loader.cache.ram.size=1MiB"}).data.loader.cache,
+            (Cache{RamCache{1'048'576, CacheHolds::encoded}}));
+}
+
+TEST(Load, ExplainsCachesThatAreNone) {
+  EXPECT_THAT(cache_problems("rom"),
+              ElementsAre("e.yaml:3:47: data.loader.cache: unknown cache \"rom\"; did you mean "
+                          "\"ram\"?"));
+  EXPECT_THAT(cache_problems("8GiB"), ElementsAre(HasSubstr("unknown cache \"8GiB\"; one of none, "
+                                                            "ram")));
+  EXPECT_THAT(cache_problems("{ram: 8GiB, holds: decoded}"),
+              ElementsAre(HasSubstr("settings go inside: {ram: {...}}")));
+  EXPECT_THAT(cache_problems("{ram: 0}"),
+              ElementsAre("e.yaml:3:53: data.loader.cache.ram: expected a size such as 512MiB or "
+                          "auto, found 0; it has to be more than 0"));
+  EXPECT_THAT(cache_problems("{ram: {size: 8G, holds: pixels}}"),
+              ElementsAre("e.yaml:3:60: data.loader.cache.ram.size: expected a size such as 512MiB "
+                          "or auto, found \"8G\"; unknown unit \"G\"; did you mean \"GiB\"?",
+                          HasSubstr("e.yaml:3:71: data.loader.cache.ram.holds: expected one of "
+                                    "encoded, decoded, found \"pixels\"")));
+  EXPECT_THAT(cache_problems("{ram: \"512\"}"),
+              ElementsAre(HasSubstr("found the text \"512\"; remove the quotes")));
+  EXPECT_THAT(cache_problems("{ram: 8388608TiB}"),
+              ElementsAre(HasSubstr("found \"8388608TiB\"; the size is too large")));
+  EXPECT_THAT(cache_problems("{ram: [1]}"), ElementsAre(HasSubstr("found a list")));
+}
+
+TEST(Load, ReadsTheNamesOfUsualTransforms) {
+  const Normalize imagenet{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+  const Experiment e = sound(
+      with_data("train: {kind: image_folder, path: p, transforms: imagenet_train}, "
+                "val: {kind: image_folder, path: p, transforms: \"${RECIPE:-imagenet_eval}\"}"));
+  RandomResizedCrop crop;
+  crop.size = 224;
+  EXPECT_THAT(std::get<ImageFolder>(e.data.train).transforms,
+              ElementsAre(Transform{crop}, Transform{HorizontalFlip{}}, Transform{imagenet}));
+  EXPECT_THAT(std::get<ImageFolder>(*e.data.val).transforms,
+              ElementsAre(Transform{Resize{256, Interpolation::bilinear}},
+                          Transform{CenterCrop{224}}, Transform{imagenet}));
+}
+
+TEST(Load, ExplainsNamesOfTransformsThatAreNone) {
+  EXPECT_THAT(
+      problems_of(with_transforms("imagenet_trian")),
+      ElementsAre("e.yaml:3:42: data.train.transforms: expected one of imagenet_train, "
+                  "imagenet_eval, or a list of items, each the name of a transform, or {name: "
+                  "settings}, found \"imagenet_trian\"; did you mean \"imagenet_train\"?"));
+  EXPECT_THAT(problems_of(with_transforms("[imagenet_train]")),
+              ElementsAre("e.yaml:3:43: data.train.transforms.0: \"imagenet_train\" stands for a "
+                          "whole list; write it alone, without [ ] or -"));
+}
+
+TEST(Load, ReadsTheAugmentationsWithTheirDefaults) {
+  const Experiment e =
+      sound(with_transforms("[rand_augment, {rand_augment: {ops: 16, magnitude: 30, bins: 256}}, "
+                            "trivial_augment, {trivial_augment: {bins: 2}}]"));
+  EXPECT_THAT(std::get<Digits>(e.data.train).transforms,
+              ElementsAre(Transform{RandAugment{2, 9, 31}}, Transform{RandAugment{16, 30, 256}},
+                          Transform{TrivialAugment{31}}, Transform{TrivialAugment{2}}));
+}
+
+TEST(Load, ChecksTheBoundsOfTheDataFields) {
+  EXPECT_THAT(
+      problems_of(with_transforms("[{rand_augment: {ops: 17, magnitude: 31, bins: 1}}]")),
+      ElementsAre(
+          "e.yaml:3:64: data.train.transforms.0.rand_augment.ops: expected an integer from 1 to "
+          "16, found 17",
+          HasSubstr("e.yaml:3:79: data.train.transforms.0.rand_augment.magnitude: expected an "
+                    "integer from 0 to 30"),
+          HasSubstr("e.yaml:3:89: data.train.transforms.0.rand_augment.bins: expected an integer "
+                    "from 2 to 256")));
+  EXPECT_THAT(problems_of(with_transforms("[{rand_augment: 9}]")),
+              ElementsAre(HasSubstr("expected a map with the keys ops, magnitude, bins, found 9")));
+  EXPECT_THAT(
+      problems_of(with_data("train: {kind: image_folder, path: p, channels: 2, background: [256], "
+                            "max_pixels: 0, exif_orientation: yes}")),
+      ElementsAre(
+          "e.yaml:3:55: data.train.channels: expected one of 1, 3 or auto, found 2",
+          HasSubstr("e.yaml:3:71: data.train.background.0: expected an integer from 0 to 255"),
+          HasSubstr("e.yaml:3:89: data.train.max_pixels: expected an integer from 1 to 2147483648"),
+          HasSubstr("e.yaml:3:110: data.train.exif_orientation: expected true or false, found "
+                    "\"yes\"; write true")));
+  EXPECT_THAT(problems_of(with_data("train: {kind: digits, channels: \"3\"}")),
+              ElementsAre(HasSubstr("found the text \"3\"; remove the quotes")));
+  EXPECT_THAT(problems_of(with_data("train: {kind: digits}, loader: {decode: cuda, on_bad_sample: "
+                                    "ignore, max_bad_share: 2}")),
+              ElementsAre(HasSubstr("e.yaml:3:48: data.loader.decode: expected one of auto, cpu, "
+                                    "gpu, found \"cuda\""),
+                          HasSubstr("e.yaml:3:69: data.loader.on_bad_sample: expected one of fail, "
+                                    "skip, replace, found \"ignore\""),
+                          HasSubstr("e.yaml:3:92: data.loader.max_bad_share: expected a number "
+                                    "from 0 to 1, found 2")));
+  EXPECT_THAT(problems_of(with_data("train: {kind: manifest}, val: {kind: digits, index: true}")),
+              ElementsAre(HasSubstr("e.yaml:3:8: data.train.path: missing required key"),
+                          HasSubstr("data.val.index: unknown key for kind digits; it belongs to "
+                                    "kind image_folder, tar_shards")));
+}
+
 TEST(Load, RefusesWhatIsNoYaml) {
   EXPECT_THAT(problems_of("a: [1, 2\nb: 3\n"), ElementsAre(HasSubstr("not valid YAML")));
   EXPECT_THAT(problems_of("name: a\nmodel:\n\tkind: mlp\n"),

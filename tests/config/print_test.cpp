@@ -42,6 +42,9 @@ TEST(Print, LoadsBackForEveryKind) {
     expect_round_trip(sound(minimal(), {std::string("model.kind=") + model}), model);
   for (const char* source :
        {"{kind: digits}", "{kind: image_folder, path: a b}", "{kind: cifar10, path: \"x\\\"y\"}",
+        "{kind: image_folder, path: a, channels: 1, background: [7], index: false}",
+        "{kind: manifest, path: m.csv, root: \"null\", classes: [\"1\", a b], channels: 3}",
+        "{kind: tar_shards, path: \"*.tar\", max_pixels: 1, exif_orientation: false}",
         "{kind: cifar100, path: yes}", "{kind: mnist, path: '1'}", "{kind: synthetic}"})
     expect_round_trip(sound(minimal(), {std::string("data.train=") + source}), source);
   for (const char* schedule :
@@ -69,15 +72,40 @@ data:
       - {random_resized_crop: 224}
       - {horizontal_flip: 0.3}
       - {color_jitter: {hue: 0.1}}
+      - rand_augment
+      - {trivial_augment: {bins: 5}}
       - {normalize: {mean: [0.1, 0.2, 0.3], std: [1, 2, 3]}}
       - {random_erasing: 0.25}
   val: {kind: synthetic}
   mix: {cutmix: 1, probability: 0.5}
+  loader: {decode: cpu, on_bad_sample: skip, cache: {ram: {size: 3GB, holds: decoded}}}
 optim: {kind: sgd, groups: [{match: "[ab]*", weight_decay: 1e-5}], clip_norm: 0.1, ema: 0.9999}
 train: {length: 90s, stop_early: {min_delta: 1e-7}}
 checkpoint: {best: {}}
 )");
   expect_round_trip(e, "all");
+}
+
+TEST(Print, WritesSizesAndCaches) {
+  EXPECT_THAT(print(sound(minimal())), HasSubstr("    cache: none\n"));
+  const auto ram = [](const std::string& size) {
+    return print(sound(minimal(), {"data.loader.cache.ram=" + size}));
+  };
+  EXPECT_THAT(ram("auto"),
+              HasSubstr("    cache:\n      ram:\n        size: auto\n        holds: encoded\n"));
+  EXPECT_THAT(ram("1.5GiB"), HasSubstr("        size: 1536MiB\n"));
+  EXPECT_THAT(ram("1.5GB"), HasSubstr("        size: 1500000000\n"));
+  for (const char* size : {"auto", "1", "1.5GiB", "1.5GB", "9223372036854775807"})
+    expect_round_trip(sound(minimal(), {std::string("data.loader.cache.ram=") + size}), size);
+}
+
+TEST(Print, WritesTheListThatANameStandsFor) {
+  const Experiment e = sound(minimal(), {"data.train={kind: image_folder, path: p, transforms: "
+                                         "imagenet_eval}"});
+  EXPECT_THAT(print(e), HasSubstr("      - {resize: {size: 256, interpolation: bilinear}}\n"
+                                  "      - {center_crop: {size: 224}}\n"
+                                  "      - {normalize: {mean: [0.485, 0.456, 0.406], std: "));
+  expect_round_trip(e, "imagenet_eval");
 }
 
 TEST(Print, WritesEveryField) {
@@ -115,6 +143,9 @@ TEST(Reference, ExplainsTheShortForms) {
   EXPECT_THAT(page, HasSubstr("## `data.train`"));
   EXPECT_THAT(page, HasSubstr("As [`data.train`](#datatrain)."));
   EXPECT_THAT(page, HasSubstr("Short form: `{random_crop: VALUE}` sets `size`."));
+  EXPECT_THAT(page, HasSubstr("- `imagenet_eval`: `[{resize: 256}, {center_crop: 224}"));
+  EXPECT_THAT(page, HasSubstr("## `data.loader.cache`"));
+  EXPECT_THAT(page, HasSubstr("| `size` | a size such as 512MiB, or auto | `auto` |"));
   EXPECT_THAT(page, HasSubstr("| `label_smoothing` | a number of at least 0 and below 1 | `0` |"));
 }
 

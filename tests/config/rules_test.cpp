@@ -106,6 +106,73 @@ INSTANTIATE_TEST_SUITE_P(
             "data: {train: {kind: cifar10, path: c}}\n",
             "e.yaml:1:29: model.classes: data.train has 10 classes, found 100; set it to auto"}));
 
+std::string folder(const std::string& train, const std::string& more = {}) {
+  return "model: {kind: lenet}\noptim: {kind: sgd}\ndata:\n  train: {kind: image_folder, path: p" +
+         train + "}\n" + more;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Images, Rule,
+    ::testing::Values(
+        Broken{digits(", transforms: [rand_augment: {magnitude: 10, bins: 10}]"),
+               "e.yaml:4:64: data.train.transforms.0.rand_augment.magnitude: has to be below bins "
+               "(10), found 10"},
+        Broken{digits(", transforms: [rand_augment: {bins: 5}]"),
+               "e.yaml:4:38: data.train.transforms.0.rand_augment.magnitude: has to be below bins "
+               "(5), found 9"},
+        Broken{digits(", transforms: [normalize: digits, trivial_augment]"),
+               "data.train.transforms.1: comes before normalize"},
+        Broken{digits(", channels: 3, transforms: [normalize: {mean: [0, 0], std: [1]}]"),
+               "transforms.0.normalize: has numbers for 2 channels, and the images have 3"},
+        Broken{folder(", transforms: [normalize: {mean: [0, 0], std: [1, 1]}]"),
+               "transforms.0.normalize: has numbers for 2 channels, and the images have 3"},
+        Broken{
+            folder(", channels: 1, transforms: imagenet_train"),
+            "e.yaml:4:65: data.train.transforms.2.normalize: has numbers for 3 channels, and the "
+            "images have 1"},
+        Broken{folder(", background: [1, 2]"),
+               "e.yaml:4:40: data.train.background: has 2 numbers, and the images have 3 channels; "
+               "give one for each channel, or one for all"},
+        Broken{folder(", channels: 1, background: [1, 2, 3]"),
+               "data.train.background: has 3 numbers, and the images have 1 channel; give one"},
+        Broken{folder("", "  val: {kind: tar_shards, path: t, background: [1, 2]}\n"),
+               "e.yaml:5:36: data.val.background: has 2 numbers"},
+        Broken{folder("", "  val: {kind: manifest, path: m, classes: [a, b, a]}\n"),
+               "e.yaml:5:50: data.val.classes.2: a second class \"a\"; each name stands for one"},
+        Broken{folder("", "  val: {kind: tar_shards, path: t, classes: [a, a]}\n"),
+               "data.val.classes.1: a second class \"a\""},
+        Broken{"model: {kind: mlp}\noptim: {kind: sgd}\n"
+               "data: {train: {kind: synthetic, shape: [5, 8, 8], channels: 3}}\n",
+               "e.yaml:3:61: data.train.channels: images of 5 channels can't be converted; set it "
+               "to auto"},
+        Broken{folder("", "  val: {kind: manifest, path: m, channels: 1}\n"),
+               "e.yaml:5:3: data.val: has images of 1 channels, and data.train of 3; both need the "
+               "same, as with channels: 1 or channels: 3 in both"},
+        Broken{digits(", channels: 3", "  val: {kind: digits}\n"),
+               "data.val: has images of 1 channels, and data.train of 3"},
+        Broken{"model: {kind: lenet, classes: 3}\noptim: {kind: sgd}\n"
+               "data: {train: {kind: manifest, path: m, classes: [a, b]}}\n",
+               "e.yaml:1:31: model.classes: data.train has 2 classes, found 3"},
+        Broken{"model: {kind: lenet}\noptim: {kind: sgd}\ndata:\n"
+               "  train: {kind: tar_shards, path: t, classes: [a, b]}\n"
+               "  val: {kind: manifest, path: m, classes: [a, b, c]}\n",
+               "data.val: has 3 classes, and data.train 2"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Decode, Rule,
+    ::testing::Values(
+        Broken{folder(", transforms: [horizontal_flip, rand_augment]", "  loader: {decode: gpu}\n"),
+               "e.yaml:5:20: data.loader.decode: the GPU can't do rand_augment "
+               "(data.train.transforms.1); use decode: auto or cpu, or leave that transform out"},
+        Broken{folder("",
+                      "  val: {kind: image_folder, path: p, transforms: [trivial_augment]}\n"
+                      "  loader: {decode: gpu}\n"),
+               "e.yaml:6:20: data.loader.decode: the GPU can't do trivial_augment "
+               "(data.val.transforms.0)"},
+        Broken{folder(", transforms: [rand_augment]", "  loader: {decode: gpu}\ndevice: cpu\n"),
+               "e.yaml:5:20: data.loader.decode: gpu needs a GPU, and device is cpu; use decode: "
+               "auto or cpu"}));
+
 INSTANTIATE_TEST_SUITE_P(
     Schedules, Rule,
     ::testing::Values(
@@ -154,6 +221,23 @@ TEST(Rules, AcceptWhatFits) {
   EXPECT_THAT(problems_of(minimal("device: cpu\nprecision: {mode: bf16}")), IsEmpty());
 }
 
+TEST(Rules, AcceptImagesThatFit) {
+  for (const char* train :
+       {", channels: 1", ", channels: 1, background: [0, 0, 0]", ", channels: 1, background: [9]",
+        ", background: [9]", ", background: [1, 2, 3]", ", transforms: imagenet_train",
+        ", channels: 1, transforms: [normalize: mnist, random_erasing]",
+        ", transforms: [rand_augment: {magnitude: 30, bins: 31}, normalize: imagenet]"})
+    EXPECT_THAT(problems_of(folder(train)), IsEmpty()) << train;
+  EXPECT_THAT(problems_of(digits(", channels: 3, transforms: [trivial_augment, normalize: cifar10]",
+                                 "  val: {kind: cifar10, path: c}\n")),
+              IsEmpty());
+  EXPECT_THAT(problems_of(digits("",
+                                 "  val: {kind: manifest, path: m, channels: 1}\n"
+                                 "  loader: {decode: gpu, cache: ram}\n")),
+              IsEmpty());
+  EXPECT_THAT(problems_of(folder(", transforms: [rand_augment]", "device: cpu\n")), IsEmpty());
+}
+
 // A rule over a field that could not be read would only repeat the first mistake.
 TEST(Rules, LeaveOutFieldsThatAreWrongAlready) {
   EXPECT_THAT(problems_of(minimal("checkpoint: {best: {metric: val/accurcy}}\n")),
@@ -161,6 +245,12 @@ TEST(Rules, LeaveOutFieldsThatAreWrongAlready) {
   EXPECT_THAT(problems_of("model: {kind: lenet, classes: 7}\noptim: {kind: sgd}\n"
                           "data: {train: {kind: digts}}\n"),
               ElementsAre(HasSubstr("did you mean \"digits\"?")));
+  EXPECT_THAT(problems_of(folder(", channels: 2, background: [1, 2], "
+                                 "transforms: [normalize: {mean: [0, 0], std: [1, 1]}]")),
+              ElementsAre(HasSubstr("data.train.channels: expected")));
+  EXPECT_THAT(
+      problems_of(folder(", transforms: [rand_augment: {bins: 1}]", "  loader: {decode: gpu}\n")),
+      ElementsAre(HasSubstr("rand_augment.bins: expected")));
   EXPECT_THAT(problems_of(minimal("batch: {global: 0, micro: 100, accumulate: 7}")),
               ElementsAre(HasSubstr("batch.global: expected")));
 }

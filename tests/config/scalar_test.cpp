@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 
 namespace trainer::config {
 namespace {
@@ -73,6 +74,81 @@ TEST(ParseLength, RefusesWhatIsNone) {
   for (const char* text : {"", "5", "steps", "-5 steps", "5. steps", ".5 epochs", "1e3 steps",
                            "5 steps 3", "5 Steps", "1M", "1Kmin", "0.0000001 epochs", "1\nsteps"})
     EXPECT_FALSE(parse_length(text).length) << text;
+}
+
+TEST(ParseSize, ReadsEveryUnit) {
+  const auto is = [](const char* text, std::int64_t bytes) {
+    const ParsedSize parsed = parse_size(text);
+    ASSERT_TRUE(parsed.bytes) << text << ": " << parsed.problem;
+    EXPECT_EQ(*parsed.bytes, bytes) << text;
+    EXPECT_EQ(parse_size(format_size(bytes)).bytes, bytes) << text;
+  };
+  is("1", 1);
+  is("4096", 4096);
+  is("0x10", 16);
+  is("+7", 7);
+  is("1KiB", 1024);
+  is("512MiB", 536'870'912);
+  is("24GiB", 25'769'803'776);
+  is("2TiB", 2'199'023'255'552);
+  is("3kB", 3'000);
+  is("5MB", 5'000'000);
+  is("1.5GB", 1'500'000'000);
+  is("1TB", 1'000'000'000'000);
+  is("0.5 KiB", 512);
+  is("1.3KiB", 1331);  // 1331.2
+  is("010 MiB", 10'485'760);
+  is("9223372036854775807", 9'223'372'036'854'775'807);
+  is("8388607TiB", 9'223'370'937'343'148'032);
+}
+
+TEST(ParseSize, SaysWhatIsWrong) {
+  const auto problem = [](const char* text) {
+    const ParsedSize parsed = parse_size(text);
+    EXPECT_FALSE(parsed.bytes) << text;
+    return parsed.problem;
+  };
+  for (const char* text : {"0", "-0", "-5", "0MiB", "0.0GB", "0.0001kB", "-5MiB", "-1.5GB"})
+    EXPECT_EQ(problem(text), "it has to be more than 0") << text;
+  for (const char* text : {"9223372036854775808", "99999999999999999999", "8388608TiB",
+                           "8388608.0TiB", "99999999999999999999GB"})
+    EXPECT_EQ(problem(text), "the size is too large") << text;
+  for (const char* text : {"1.5", "1e9", "1e999", ".5"})
+    EXPECT_EQ(problem(text), "a number of bytes is whole; add a unit such as MiB") << text;
+  for (const char* text : {"", "MiB", "1.MiB", ".5GiB", "much", "-", "true", ".inf"})
+    EXPECT_EQ(problem(text), "a size starts with a number, as in 512MiB or 1.5GB") << text;
+  EXPECT_EQ(problem("010"),
+            "a leading zero means octal to some YAML readers, write the number without it");
+}
+
+TEST(ParseSize, SuggestsTheUnitThatWasMeant) {
+  const auto suggests = [](const char* text, const std::string& unit, const std::string& right) {
+    EXPECT_EQ(parse_size(text).problem,
+              "unknown unit \"" + unit + "\"; did you mean \"" + right + "\"?");
+  };
+  suggests("8G", "G", "GiB");
+  suggests("8Gi", "Gi", "GiB");
+  suggests("8gib", "gib", "GiB");
+  suggests("8 gb", "gb", "GB");
+  suggests("8KB", "KB", "kB");
+  suggests("8k", "k", "KiB");
+  EXPECT_EQ(parse_size("8B").problem, "unknown unit \"B\"; a number alone is bytes");
+  EXPECT_EQ(parse_size("8 bytes").problem, "unknown unit \"bytes\"; a number alone is bytes");
+  EXPECT_EQ(parse_size("8PiB").problem,
+            "unknown unit \"PiB\"; units are KiB, MiB, GiB, TiB, kB, MB, GB and TB");
+  EXPECT_EQ(parse_size("8GiB x").problem,
+            "unknown unit \"GiB x\"; units are KiB, MiB, GiB, TiB, kB, MB, GB and TB");
+}
+
+TEST(FormatSize, TakesTheLargestBinaryUnitThatDivides) {
+  EXPECT_EQ(format_size(1), "1");
+  EXPECT_EQ(format_size(1000), "1000");
+  EXPECT_EQ(format_size(1024), "1KiB");
+  EXPECT_EQ(format_size(1025), "1025");
+  EXPECT_EQ(format_size(1'610'612'736), "1536MiB");
+  EXPECT_EQ(format_size(1'500'000'000), "1500000000");
+  EXPECT_EQ(format_size(std::int64_t{1} << 30), "1GiB");
+  EXPECT_EQ(format_size(std::int64_t{3} << 50), "3072TiB");
 }
 
 TEST(ParseDevice, ReadsKindAndIndex) {
