@@ -1,7 +1,7 @@
 // Data sets that are part of the binary: the files of datasets/digits, put there by the build.
 #pragma once
 
-#include "data/files.h"
+#include "data/sources/files.h"
 
 namespace trainer::data::embedded {
 

@@ -1,173 +1,40 @@
 #include "data/feed.h"
 
-#include <ATen/ops/add.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/bitwise_xor.h>
-#include <ATen/ops/clamp_max.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/eq.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/ge.h>
-#include <ATen/ops/index_select.h>
-#include <ATen/ops/logical_and.h>
-#include <ATen/ops/lt.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/sub.h>
-#include <ATen/ops/tensor.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <array>
 #include <chrono>
-#include <deque>
+#include <condition_variable>
 #include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
 #include <utility>
 
+#include "core/error.h"
+#include "data/gpu/batch_decoder.h"
 #include "data/mixing.h"
+#include "data/preparation.h"
 
-// Note [Streams]: on CUDA the copies run on a stream of their own, in the order of the steps. Step
-// k+1 goes to the buffer of step k-1 and so waits on the device for the event that the compute
-// stream records in next() for step k, when all work on k-1 has been queued. The compute stream
-// waits on the device for the event of the copy. The host waits only where the loader has no free
-// slot: then for the oldest copy. All of it goes through c10's device-independent streams and
-// events, so that this file needs no CUDA header and the same code is compiled everywhere.
+// Note [Delivery]: on CUDA a thread of its own brings the batches, in the order of the steps, to
+// two buffers in turn, on a stream of its own. It fills a buffer once the consumer has gone on to
+// the other one; the device then waits for the event that the consumer's stream recorded at that
+// moment, when all work on the buffer's old batch had been queued. The consumer's stream waits on
+// the device for the event of the delivery. All of it goes through c10's device-independent streams
+// and events, so that this file needs no CUDA header and the same code is compiled everywhere.
 
 namespace trainer::data {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A step's raw data on the device.
-struct Raw {
-  at::Tensor images;  // u8 [n, height, width, channels]
-  at::Tensor labels;  // i64 [n]
-  at::Tensor erase;   // i32 [n, 4], undefined where nothing is erased
-};
-
-// The parts of a slot's block (see HostBatch) as tensors, for the slot's whole capacity.
-Raw parts_of(std::byte* data, const HostBatch& batch, const Loader& loader, at::Device device) {
-  const auto offset = [&batch](const void* part) {
-    return static_cast<const std::byte*>(part) - batch.block.data();
-  };
-  const std::int64_t n = loader.capacity();
-  Raw raw;
-  raw.labels = at::from_blob(data, {n}, at::TensorOptions(device).dtype(at::kLong));
-  if (loader.erases()) {
-    raw.erase = at::from_blob(data + offset(batch.erase.data()), {n, 4},
-                              at::TensorOptions(device).dtype(at::kInt));
-  }
-  raw.images = at::from_blob(data + offset(batch.images.data()),
-                             {n, loader.height(), loader.width(), loader.channels()},
-                             at::TensorOptions(device).dtype(at::kByte));
-  return raw;
+double since(Clock::time_point started) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - started).count();
 }
-
-// Makes model input of raw samples: all the constants on the device, and the arithmetic. Only
-// element-wise operations whose rounding does not depend on an element's place, so that a sample's
-// values do not depend on the cut.
-class Preparation {
- public:
-  Preparation(const Loader& loader, const Normalisation& normalisation, bool erases,
-              const FeedOptions& options, at::Device device)
-      : format_(options.memory_format),
-        erases_(erases),
-        height_(loader.height()),
-        width_(loader.width()),
-        channels_(loader.channels()) {
-    const auto floats = at::TensorOptions(device).dtype(at::kFloat);
-    const auto longs = at::TensorOptions(device).dtype(at::kLong);
-    std::vector<float> shift;
-    std::vector<float> factor;
-    for (std::size_t i = 0; i < normalisation.mean.size(); ++i) {
-      shift.push_back(255.0F * normalisation.mean[i]);
-      factor.push_back(1.0F / (255.0F * normalisation.std[i]));
-    }
-    shift_ = at::tensor(shift, at::kFloat).view({1, -1, 1, 1}).to(floats);
-    factor_ = at::tensor(factor, at::kFloat).view({1, -1, 1, 1}).to(floats);
-    ones_ = at::ones({loader.capacity()}, floats);
-    partner_ = at::bitwise_xor(at::arange(loader.capacity(), longs), 1);
-    rows_ = at::arange(height_, longs);
-    columns_ = at::arange(width_, longs);
-    if (options.mix) classes_ = at::arange(options.classes, longs);
-  }
-
-  std::int64_t height() const { return height_; }
-  std::int64_t width() const { return width_; }
-
-  Batch make(const Raw& raw, std::int64_t size, std::int64_t begin, std::int64_t end,
-             const std::optional<Mixing>& mixing) const {
-    const std::int64_t n = end - begin;
-    const Raw own = {raw.images.narrow(0, begin, n), raw.labels.narrow(0, begin, n),
-                     erases_ ? raw.erase.narrow(0, begin, n) : at::Tensor()};
-    Batch batch;
-    batch.weight = ones_.narrow(0, begin, n);
-    batch.input = floats(own);
-    batch.target = own.labels;
-    if (!mixing) return batch;
-    batch.target = one_hot(own.labels);
-    if (mixing->kind == Mixing::Kind::none) return batch;
-    const at::Tensor which = at::clamp_max(partner_.narrow(0, begin, n), size - 1);
-    const Raw other = {at::index_select(raw.images, 0, which),
-                       at::index_select(raw.labels, 0, which),
-                       erases_ ? at::index_select(raw.erase, 0, which) : at::Tensor()};
-    batch.target = blend(batch.target, one_hot(other.labels), mixing->lambda);
-    at::Tensor partner = floats(other);
-    if (mixing->kind == Mixing::Kind::mixup) {
-      batch.input = blend(batch.input, partner, mixing->lambda);
-    } else {
-      const Rectangle& box = mixing->box;
-      const auto inside = [&box](const at::Tensor& images) {
-        return images.narrow(2, box.top, box.height).narrow(3, box.left, box.width);
-      };
-      inside(batch.input).copy_(inside(partner));
-    }
-    return batch;
-  }
-
- private:
-  // Normalised, then erased.
-  at::Tensor floats(const Raw& raw) const {
-    // u8 minus float is one pass that keeps the strides: NHWC in memory is channels_last.
-    at::Tensor pixels = raw.images.permute({0, 3, 1, 2});
-    if (format_ == at::MemoryFormat::Contiguous && channels_ > 1) pixels = pixels.contiguous();
-    at::Tensor values = at::sub(pixels, shift_).mul_(factor_).contiguous(format_);
-    if (erases_) values.masked_fill_(erased(raw.erase), 0.0);
-    return values;
-  }
-
-  // bool [n, 1, height, width]
-  at::Tensor erased(const at::Tensor& rectangles) const {
-    const auto within = [&rectangles](const at::Tensor& positions, std::int64_t side) {
-      const at::Tensor start = rectangles.narrow(1, side, 1);
-      const at::Tensor past = at::add(start, rectangles.narrow(1, side + 2, 1));
-      return at::logical_and(at::ge(positions, start), at::lt(positions, past));
-    };
-    return at::logical_and(within(rows_, 0).unsqueeze(2), within(columns_, 1).unsqueeze(1))
-        .unsqueeze(1);
-  }
-
-  at::Tensor one_hot(const at::Tensor& labels) const {
-    return at::eq(labels.unsqueeze(1), classes_).to(at::kFloat);
-  }
-
-  // lambda * own + (1 - lambda) * other, in place. Three roundings, never a fused multiply-add:
-  // vector and scalar code would differ in the last bit, and so would the cuts.
-  static at::Tensor blend(const at::Tensor& own, const at::Tensor& other, double lambda) {
-    other.mul_(1.0 - lambda);
-    return own.mul_(lambda).add_(other);
-  }
-
-  at::MemoryFormat format_;
-  bool erases_;
-  std::int64_t height_, width_, channels_;
-  at::Tensor shift_, factor_;  // float32 [1, channels, 1, 1]
-  at::Tensor ones_;            // float32 [capacity]
-  at::Tensor partner_;         // int64 [capacity]: 1, 0, 3, 2, ...
-  at::Tensor rows_, columns_;  // int64 [height], [width]
-  at::Tensor classes_;         // int64 [classes]
-};
 
 class RawBatch : public StepBatch {
  public:
@@ -176,6 +43,8 @@ class RawBatch : public StepBatch {
   std::int64_t step() const override { return step_; }
   const StepPlace& place() const override { return place_; }
   std::int64_t size() const override { return size_; }
+  double weight() const override { return weight_; }
+  const std::vector<BadSample>& bad() const override { return bad_; }
 
   Batch micro(std::int64_t begin, std::int64_t end) const override {
     Batch batch = preparation_.make(raw_, size_, begin, end, mixing_);
@@ -183,10 +52,12 @@ class RawBatch : public StepBatch {
     return batch;
   }
 
-  void set(const HostBatch& host, Raw raw, std::optional<Mixing> mixing) {
+  void set(const HostBatch& host, StepTensors raw, std::optional<Mixing> mixing) {
     step_ = host.step;
     place_ = host.place;
     size_ = host.size;
+    weight_ = host.weight;
+    bad_ = host.bad;
     raw_ = std::move(raw);
     mixing_ = mixing;
   }
@@ -196,7 +67,9 @@ class RawBatch : public StepBatch {
   std::int64_t step_ = 0;
   StepPlace place_;
   std::int64_t size_ = 0;
-  Raw raw_;
+  double weight_ = 0;
+  std::vector<BadSample> bad_;
+  StepTensors raw_;
   std::optional<Mixing> mixing_;
 };
 
@@ -208,6 +81,8 @@ class Transport {
   virtual const RawBatch* next() = 0;
   // Afterwards no copy is under way and no slot is held.
   virtual void stop() = 0;
+  virtual double take_deliver_ms() { return 0; }
+  virtual std::string decoder() const { return {}; }
 };
 
 // What both transports do with a host batch.
@@ -216,11 +91,10 @@ class Opener {
   Opener(const Preparation& preparation, const FeedOptions& options)
       : preparation_(preparation), mix_(options.mix), seed_(options.seed) {}
 
-  void open(const HostBatch& host, Raw raw, RawBatch& batch) const {
+  void open(const HostBatch& host, StepTensors raw, RawBatch& batch) const {
     std::optional<Mixing> mixing;
     if (mix_) {
-      mixing = draw_mixing(*mix_, seed_, host.step, static_cast<int>(preparation_.height()),
-                           static_cast<int>(preparation_.width()));
+      mixing = draw_mixing(*mix_, seed_, host.step, preparation_.height(), preparation_.width());
     }
     batch.set(host, std::move(raw), mixing);
   }
@@ -258,114 +132,173 @@ class InPlace : public Transport {
   bool holds_ = false;
 };
 
-// On an accelerator: see Note [Streams].
-class OneAhead : public Transport {
+// On an accelerator: see Note [Delivery].
+class Delivery : public Transport {
  public:
-  OneAhead(Loader& loader, const Preparation& preparation, const FeedOptions& options,
+  Delivery(Loader& loader, const Preparation& preparation, const FeedOptions& options,
            at::Device device)
       : loader_(loader),
         opener_(preparation, options),
         device_(device),
         streams_(device.type()),
-        copy_stream_(streams_.getStreamFromGlobalPool(device, /*isHighPriority=*/false)),
+        stream_(streams_.getStreamFromGlobalPool(device, /*isHighPriority=*/false)),
         buffers_{Buffer(preparation, device, loader.slot_bytes()),
-                 Buffer(preparation, device, loader.slot_bytes())},
-        queued_(device.type()) {
+                 Buffer(preparation, device, loader.slot_bytes())} {
+    if (loader.leaves_jpeg()) {
+      std::string reason;
+      const c10::StreamGuard guard(stream_);
+      decoder_ = BatchDecoder::create(loader, device, reason);
+      if (!decoder_)
+        throw Error(Exit::device, "JPEG files cannot be decoded on the GPU: " + reason);
+    }
     // The buffers' memory may have been used on the current stream before.
-    queued_.record(streams_.getStream(device_));
+    for (Buffer& buffer : buffers_) buffer.used.record(streams_.getStream(device_));
   }
-  ~OneAhead() override { stop(); }
+  ~Delivery() override { stop(); }
 
   const RawBatch* next() override {
-    if (!started_) {
-      started_ = true;
-      start_copy();
-    }
-    if (failure_) std::rethrow_exception(failure_);
-    Buffer& current = buffers_[turn_];
-    if (!current.full) return nullptr;
+    if (!thread_.joinable()) start();
+    std::unique_lock lock(mutex_);
     const c10::Stream compute = streams_.getStream(device_);
-    queued_.record(compute);
-    current.copied.block(compute);
-    current.full = false;
-    turn_ = 1 - turn_;
-    start_copy();
-    return &current.batch;
+    if (held_) {
+      Buffer& last = buffers_[turn_];
+      last.used.record(compute);
+      last.state = State::free;
+      turn_ = 1 - turn_;
+      held_ = false;
+      changed_.notify_all();
+    }
+    Buffer& buffer = buffers_[turn_];
+    changed_.wait(lock, [&] { return buffer.state == State::full || finished_; });
+    if (buffer.state != State::full) {
+      if (failure_) std::rethrow_exception(failure_);
+      return nullptr;
+    }
+    buffer.delivered.block(compute);
+    held_ = true;
+    return &buffer.batch;
   }
 
   void stop() override {
-    copy_stream_.synchronize();
-    release_copied(0);
-    for (Buffer& buffer : buffers_) buffer.full = false;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+    if (held_) buffers_[turn_].used.record(streams_.getStream(device_));
+    for (Buffer& buffer : buffers_) buffer.state = State::free;
+    held_ = finished_ = stopping_ = false;
+    turn_ = 0;
     failure_ = nullptr;
-    started_ = false;
   }
 
+  double take_deliver_ms() override {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(deliver_ms_, 0.0);
+  }
+  std::string decoder() const override { return decoder_ ? decoder_->describe() : ""; }
+
  private:
+  enum class State { free, full };
   struct Buffer {
     Buffer(const Preparation& preparation, at::Device device, std::size_t bytes)
         : memory(at::empty({static_cast<std::int64_t>(bytes)},
                            at::TensorOptions(device).dtype(at::kByte))),
-          copied(device.type()),
+          delivered(device.type()),
+          used(device.type()),
           batch(preparation) {}
     at::Tensor memory;
-    c10::Event copied;
+    c10::Event delivered;
+    c10::Event used;  // by all work on the batch that was in it
     RawBatch batch;
-    bool full = false;
+    State state = State::free;
   };
 
-  // Starts the copy of the loader's next batch into the buffer whose turn is next. What the loader
-  // throws is kept for the call that would return that batch.
-  void start_copy() {
-    release_copied(loader_.slots() - 1);
-    const HostBatch* host = nullptr;
-    try {
-      host = loader_.next();
-    } catch (...) {
-      failure_ = std::current_exception();
-      return;
-    }
-    if (host == nullptr) return;
-    Buffer& buffer = buffers_[turn_];
-    const auto bytes = static_cast<std::int64_t>(host->block.size());
-    const at::Tensor from = at::from_blob(host->block.data(), {bytes}, at::kByte);
-    {
-      const c10::StreamGuard guard(copy_stream_);
-      queued_.block(copy_stream_);
-      buffer.memory.narrow(0, 0, bytes).copy_(from, /*non_blocking=*/true);
-      buffer.copied.record(copy_stream_);
-    }
-    copying_.emplace_back(device_.type());
-    copying_.back().record(copy_stream_);
-    auto* data = static_cast<std::byte*>(buffer.memory.mutable_data_ptr());
-    opener_.open(*host, parts_of(data, *host, loader_, device_), buffer.batch);
-    buffer.full = true;
+  void start() {
+    thread_ = std::thread([this] { deliver(); });
   }
 
-  // Gives back the slots whose copies are done, and waits for the oldest copies where more than
-  // `most` slots would still be held.
-  void release_copied(int most) {
-    while (!copying_.empty()) {
-      if (!copying_.front().query()) {
-        if (static_cast<int>(copying_.size()) <= most) return;
-        copying_.front().synchronize();
+  // The thread's work. What the loader throws is kept for the call that would return that batch.
+  void deliver() {
+    streams_.setDevice(device_);
+    const c10::StreamGuard guard(stream_);
+    try {
+      for (std::size_t turn = 0; deliver_into(buffers_[turn]); turn = 1 - turn) {
       }
-      copying_.pop_front();
-      loader_.release();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
     }
+    const std::lock_guard lock(mutex_);
+    finished_ = true;
+    changed_.notify_all();
+  }
+
+  // False at the end, and where the thread is to stop.
+  bool deliver_into(Buffer& buffer) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return buffer.state == State::free || stopping_; });
+      if (stopping_) return false;
+    }
+    const HostBatch* host = loader_.next();
+    if (host == nullptr) return false;
+    const auto started = Clock::now();
+    buffer.used.block(stream_);
+    bring(*host, buffer);
+    buffer.delivered.record(stream_);
+    // The slot may be filled again when the device has read it.
+    buffer.delivered.synchronize();
+    auto* data = static_cast<std::byte*>(buffer.memory.mutable_data_ptr());
+    opener_.open(*host, parts_of(data, *host, loader_, device_), buffer.batch);
+    loader_.release();
+    const std::lock_guard lock(mutex_);
+    deliver_ms_ += since(started);
+    buffer.state = State::full;
+    changed_.notify_all();
+    return true;
+  }
+
+  void bring(const HostBatch& host, Buffer& buffer) {
+    if (!decoder_) return copy(host, buffer, 0, host.block.size());
+    auto* data = static_cast<std::byte*>(buffer.memory.mutable_data_ptr());
+    const auto images = static_cast<std::size_t>(
+        reinterpret_cast<const std::byte*>(host.images.data()) - host.block.data());
+    for (const std::int64_t row :
+         decoder_->decode(host, reinterpret_cast<std::uint8_t*>(data + images), stream_))
+      loader_.make_here(host, row);
+    copy(host, buffer, 0, images);
+    const std::size_t each = host.images.size() / static_cast<std::size_t>(host.size);
+    for (std::size_t row = 0; row < host.encoded.size(); ++row)
+      if (!host.encoded[row].present) copy(host, buffer, images + row * each, each);
+  }
+
+  void copy(const HostBatch& host, Buffer& buffer, std::size_t offset, std::size_t size) {
+    if (size == 0) return;
+    const auto bytes = static_cast<std::int64_t>(size);
+    const at::Tensor from = at::from_blob(host.block.data() + offset, {bytes}, at::kByte);
+    buffer.memory.narrow(0, static_cast<std::int64_t>(offset), bytes)
+        .copy_(from, /*non_blocking=*/true);
   }
 
   Loader& loader_;
   Opener opener_;
   at::Device device_;
   c10::impl::VirtualGuardImpl streams_;
-  c10::Stream copy_stream_;
+  c10::Stream stream_;
+  std::unique_ptr<BatchDecoder> decoder_;  // where JPEG files are left to the GPU
   std::array<Buffer, 2> buffers_;
-  c10::Event queued_;               // all work on the batch before the current one has been queued
-  std::deque<c10::Event> copying_;  // of the held slots, oldest first
-  std::size_t turn_ = 0;
-  bool started_ = false;
+  std::size_t turn_ = 0;  // the consumer's
+  bool held_ = false;     // the consumer has buffers_[turn_]
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  bool finished_ = false;  // the thread delivers no more
   std::exception_ptr failure_;
+  double deliver_ms_ = 0;
+  std::thread thread_;
 };
 
 at::Device with_index(at::Device device) {
@@ -383,7 +316,7 @@ struct Feed::Impl {
     if (device.is_cpu())
       transport = std::make_unique<InPlace>(loader, preparation, options);
     else
-      transport = std::make_unique<OneAhead>(loader, preparation, options, device);
+      transport = std::make_unique<Delivery>(loader, preparation, options, device);
   }
 
   Loader& loader;
@@ -401,7 +334,7 @@ Feed::~Feed() = default;
 const StepBatch* Feed::next() {
   const auto started = Clock::now();
   const StepBatch* batch = impl_->transport->next();
-  impl_->wait_ms += std::chrono::duration<double, std::milli>(Clock::now() - started).count();
+  impl_->wait_ms += since(started);
   return batch;
 }
 
@@ -410,10 +343,18 @@ void Feed::seek(std::int64_t step) {
   impl_->loader.seek(step);
 }
 
-LoaderTimes Feed::take_times() {
-  LoaderTimes times = impl_->loader.take_times();
-  times.wait_ms = std::exchange(impl_->wait_ms, 0.0);
-  return times;
+FeedTimes Feed::take_times() {
+  const LoaderTimes loader = impl_->loader.take_times();
+  return {std::exchange(impl_->wait_ms, 0.0), impl_->transport->take_deliver_ms(), loader.stages};
+}
+
+std::string Feed::decoder() const { return impl_->transport->decoder(); }
+
+std::string no_gpu_decoding(const Loader& loader, at::Device device) {
+  if (!device.is_cuda()) return "training is on the CPU";
+  std::string reason;
+  const auto decoder = BatchDecoder::create(loader, device, reason);
+  return decoder ? "" : reason;
 }
 
 }  // namespace trainer::data

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "config/experiment.h"
-#include "data/transforms.h"
+#include "data/images/transforms.h"
 
 namespace trainer::data {
 

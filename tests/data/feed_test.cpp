@@ -39,7 +39,7 @@ struct FeedSetup {
     LoaderOptions options;
     options.workers = 2;
     options.prefetch = 2;
-    options.seed = 9;
+    options.samples.seed = 9;
     options.last_step = 20;
     options.allocate = host_allocator(!device.is_cpu());
     return options;
@@ -69,7 +69,7 @@ TEST(Feed, NormalisesPixels) {
     for (std::int64_t i = 0; i < batch->size(); ++i) {
       const std::int64_t index = sampler.sample(step / 3, batch->place().share.begin + i);
       EXPECT_EQ(all.target[i].item<std::int64_t>(), index % 10);
-      setup.source.read(index, image);
+      image = setup.source.picture(index);
       for (int c = 0; c < 3; ++c) {
         const double pixel = image.pixels[static_cast<std::size_t>((2 * 5 + 3) * 3 + c)];
         EXPECT_NEAR(all.input[i][c][2][3].item<double>(),
@@ -246,7 +246,7 @@ TEST(Feed, SeeksAndCarriesErrors) {
     EXPECT_EQ(batch->step(), step);
     EXPECT_TRUE(at::equal(batch->micro(0, 10).input, inputs[static_cast<std::size_t>(step)]));
   }
-  EXPECT_GE(setup.feed.take_times().read_bytes, 8 * 10 * 75);
+  EXPECT_GE(setup.feed.take_times().stages.read_bytes, 8 * 10 * 75);
 }
 
 bool has_cuda() { return at::hasCUDA(); }

@@ -48,7 +48,7 @@ LoaderOptions options(int workers, int prefetch, std::int64_t last_step = 12) {
   LoaderOptions options;
   options.workers = workers;
   options.prefetch = prefetch;
-  options.seed = 11;
+  options.samples.seed = 11;
   options.last_step = last_step;
   return options;
 }
@@ -69,7 +69,7 @@ TEST(Loader, DeliversTheSamplesOfEachStep) {
     for (std::size_t i = 0; i < step.labels.size(); ++i) {
       const std::int64_t index = sampler.sample(0, step.begin + static_cast<std::int64_t>(i));
       EXPECT_EQ(step.labels[i], index % 10);
-      source.read(index, image);
+      image = source.picture(index);
       EXPECT_TRUE(std::equal(image.pixels.begin(), image.pixels.end(),
                              step.images.begin() + static_cast<std::ptrdiff_t>(36 * i)));
     }
@@ -210,7 +210,7 @@ TEST(Loader, NamesASampleOfAnotherSize) {
   const Pipeline pipeline({}, 3);
   Loader loader(source, pipeline, Sampler(20, 20, false, true, 5), options(2, 1));
   EXPECT_THAT(error_of(Exit::data, [&] { loader.next(); }),
-              AllOf(HasSubstr("sample 13 of counting"), HasSubstr("5x4 pixels with 3 channels"),
+              AllOf(HasSubstr("sample 13 of counting"), HasSubstr("5x4 pixels"),
                     HasSubstr("holds images of 4x4"), HasSubstr("{center_crop: 224}")));
 }
 
@@ -226,7 +226,7 @@ TEST(Loader, EvaluationDrawsTheSameInEveryEpoch) {
   const CountingSource source(8, 9, 8);
   const Pipeline pipeline(kAugmentation, 3);
   LoaderOptions evaluation = options(2, 1, 2);
-  evaluation.augment = false;
+  evaluation.samples.augment = false;
   Loader loader(source, pipeline, Sampler(8, 8, false, false, 5), evaluation);
   const auto steps = drain(loader);
   EXPECT_EQ(steps[0].images, steps[1].images);
@@ -253,8 +253,8 @@ TEST(Loader, CountsBytesOnce) {
   const Pipeline pipeline({config::CenterCrop{4}}, 3);
   Loader loader(source, pipeline, Sampler(20, 10, false, true, 5), options(2, 2, 4));
   drain(loader);
-  EXPECT_EQ(loader.take_times().read_bytes, 40 * 48);
-  EXPECT_EQ(loader.take_times().read_bytes, 0);
+  EXPECT_EQ(loader.take_times().stages.read_bytes, 40 * 48);
+  EXPECT_EQ(loader.take_times().stages.read_bytes, 0);
 }
 
 TEST(Loader, AShareMayBeEmpty) {
@@ -269,6 +269,117 @@ TEST(Loader, AShareMayBeEmpty) {
     EXPECT_TRUE(steps[2].labels.empty());
     EXPECT_EQ(steps[3].labels.size(), 2U);
   }
+}
+
+// --- bad samples ---------------------------------------------------------------------------------
+// Every fifth sample cannot be read.
+struct Policy {
+  explicit Policy(config::BadSample policy, int workers, int prefetch = 2)
+      : source(25, 4, 3), pipeline({}, 3), loader(broken(source), pipeline, sampler(), [&] {
+          LoaderOptions all = options(workers, prefetch, 6);
+          all.on_bad_sample = policy;
+          return all;
+        }()) {}
+  static CountingSource& broken(CountingSource& source) {
+    source.broken = [](std::int64_t index) { return index % 5 == 4; };
+    source.weights = [](std::int64_t index) { return static_cast<float>(index + 1); };
+    return source;
+  }
+  static Sampler sampler() { return {25, 10, false, true, 5}; }
+
+  CountingSource source;
+  Pipeline pipeline;
+  Loader loader;
+};
+
+// What a batch holds, by the samples' indices.
+std::vector<std::int64_t> indices(const HostBatch& batch, const CountingSource& source) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t i = 0; i < batch.size; ++i) {
+    for (std::int64_t index = 0; index < source.size(); ++index) {
+      const Image picture = source.picture(index);
+      if (std::equal(picture.pixels.begin(), picture.pixels.end(), batch.images.begin() + 36 * i) &&
+          batch.labels[static_cast<std::size_t>(i)] == index % 10 &&
+          batch.weights[static_cast<std::size_t>(i)] == static_cast<float>(index + 1))
+        all.push_back(index);
+    }
+  }
+  return all;
+}
+
+TEST(LoaderPolicy, FailNamesTheFirstBadSample) {
+  Policy setup(config::BadSample::fail, 3);
+  EXPECT_THROW(while (setup.loader.next() != nullptr) setup.loader.release(), Error);
+}
+
+TEST(LoaderPolicy, SkipLeavesOutWithoutAGap) {
+  for (const int workers : {0, 3}) {
+    Policy setup(config::BadSample::skip, workers);
+    while (const HostBatch* batch = setup.loader.next()) {
+      std::vector<std::int64_t> wanted;
+      std::vector<std::int64_t> bad;
+      double weight = 0;
+      for (std::int64_t at = batch->place.share.begin; at < batch->place.share.end; ++at) {
+        const std::int64_t index = Policy::sampler().sample(batch->place.epoch, at);
+        (index % 5 == 4 ? bad : wanted).push_back(index);
+        if (index % 5 != 4) weight += static_cast<double>(index + 1);
+      }
+      EXPECT_EQ(indices(*batch, setup.source), wanted);
+      EXPECT_EQ(batch->weight, weight);
+      ASSERT_EQ(batch->bad.size(), bad.size());
+      for (std::size_t i = 0; i < bad.size(); ++i) {
+        EXPECT_EQ(batch->bad[i].index, bad[i]);
+        EXPECT_EQ(batch->bad[i].replaced_by, std::nullopt);
+        EXPECT_EQ(batch->bad[i].reason,
+                  "sample " + std::to_string(bad[i]) + " of counting: broken on purpose");
+      }
+      setup.loader.release();
+    }
+  }
+}
+
+TEST(LoaderPolicy, ReplaceIsTheSameForAnyWorkersAndPrefetch) {
+  std::vector<std::vector<std::int64_t>> wanted;
+  for (const int workers : {0, 1, 3, 8}) {
+    Policy setup(config::BadSample::replace, workers, workers == 8 ? 5 : 1);
+    std::vector<std::vector<std::int64_t>> got;
+    while (const HostBatch* batch = setup.loader.next()) {
+      got.push_back(indices(*batch, setup.source));
+      EXPECT_EQ(batch->size, batch->place.share.size());
+      for (const BadSample& bad : batch->bad) {
+        EXPECT_EQ(bad.index % 5, 4);
+        ASSERT_TRUE(bad.replaced_by.has_value());
+        EXPECT_NE(*bad.replaced_by % 5, 4);
+      }
+      setup.loader.release();
+    }
+    if (wanted.empty()) wanted = got;
+    EXPECT_EQ(got, wanted) << workers << " workers";
+  }
+  ASSERT_EQ(wanted.size(), 6U);
+}
+
+TEST(LoaderPolicy, ABatchOfBadSamplesIsAnError) {
+  CountingSource source(20, 4, 3);
+  source.broken = [](std::int64_t index) { return index < 10; };
+  const Pipeline pipeline({config::CenterCrop{4}}, 3);
+  LoaderOptions all = options(2, 1, 2);
+  all.on_bad_sample = config::BadSample::skip;
+  Loader loader(source, pipeline, Sampler(20, 10, false, false, 5), all);
+  EXPECT_THAT(error_of(Exit::data, [&] { loader.next(); }),
+              AllOf(HasSubstr("no sample of step 1 could be used"),
+                    HasSubstr("sample 0 of counting: broken on purpose")));
+}
+
+TEST(Loader, CarriesWeights) {
+  CountingSource source(10, 4, 3);
+  source.weights = [](std::int64_t index) { return 0.5F * static_cast<float>(index); };
+  const Pipeline pipeline({}, 3);
+  Loader loader(source, pipeline, Sampler(10, 10, false, false, 5), options(2, 1, 1));
+  const HostBatch* batch = loader.next();
+  ASSERT_EQ(batch->weights.size(), 10U);
+  EXPECT_EQ(batch->weights[7], 3.5F);
+  EXPECT_EQ(batch->weight, 22.5);
 }
 
 }  // namespace

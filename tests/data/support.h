@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -86,20 +87,25 @@ class CountingSource : public Source {
   std::int64_t size() const override { return size_; }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::int64_t classes() const override { return 10; }
+  bool encoded() const override { return false; }
   int channels() const override { return channels_; }
-  void read(std::int64_t index, Image& image) const override {
-    if (broken && broken(index))
-      throw Error(Exit::data, sample_name(index) + ": broken on purpose");
-    image.height = height_ + (taller && taller(index) ? 1 : 0);
-    image.width = width_;
-    image.channels = channels_;
-    image.pixels.clear();
+  Image picture(std::int64_t index) const {
+    Image image{height_ + (taller && taller(index) ? 1 : 0), width_, channels_, {}};
     for (int y = 0; y < image.height; ++y)
       for (int x = 0; x < width_; ++x)
         for (int c = 0; c < channels_; ++c)
           image.pixels.push_back(static_cast<std::uint8_t>(7 * index + 3 * y + 5 * x + 11 * c));
-    image.bytes_read = static_cast<std::int64_t>(image.pixels.size());
+    return image;
   }
+  Raw fetch(std::int64_t index, std::vector<std::uint8_t>& buffer) const override {
+    if (broken && broken(index))
+      throw Error(Exit::data, sample_name(index) + ": broken on purpose");
+    const Image image = picture(index);
+    buffer = image.pixels;
+    return {buffer, image.height, image.width, image.channels};
+  }
+  float weight(std::int64_t index) const override { return weights ? weights(index) : 1.0F; }
+  bool weighted() const override { return static_cast<bool>(weights); }
   std::int64_t label(std::int64_t index) const override { return index % 10; }
   std::string sample_name(std::int64_t index) const override {
     return "sample " + std::to_string(index) + " of counting";
@@ -109,6 +115,7 @@ class CountingSource : public Source {
 
   std::function<bool(std::int64_t)> broken;
   std::function<bool(std::int64_t)> taller;
+  std::function<float(std::int64_t)> weights;
 
  private:
   std::int64_t size_;

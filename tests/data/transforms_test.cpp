@@ -1,11 +1,11 @@
-#include "data/transforms.h"
+#include "data/images/transforms.h"
 
 #include <gmock/gmock.h>
 
 #include <set>
 
-#include "data/colour.h"
-#include "data/resample.h"
+#include "data/images/colour.h"
+#include "data/images/resample.h"
 #include "support.h"
 
 namespace trainer::data {
@@ -20,20 +20,25 @@ struct Result {
   Rectangle erased;
 };
 
-Result run(const std::vector<config::Transform>& transforms, Image image,
+Result run(const std::vector<config::Transform>& transforms, const Image& image,
            std::uint64_t sample = 0) {
   const Pipeline pipeline(transforms, image.channels);
   Stream random = stream(sample);
-  Image scratch;
-  const Rectangle erased = pipeline.apply(image, random, scratch);
-  return {std::move(image), erased};
+  SamplePlan plan;
+  pipeline.plan(image.height, image.width, random, plan);
+  Image made{plan.final_height, plan.final_width, image.channels, {}};
+  made.pixels.resize(static_cast<std::size_t>(made.height) * static_cast<std::size_t>(made.width) *
+                     static_cast<std::size_t>(made.channels));
+  PixelScratch scratch;
+  make(plan, view_of(image), scratch, made.pixels.data());
+  return {std::move(made), plan.erase};
 }
 
 Image golden_image(const std::string& name) { return image_of(golden().at("images").at(name)); }
 
 // Each pixel tells where it stood.
 Image positions(int height, int width) {
-  Image image{height, width, 3, {}, 0};
+  Image image{height, width, 3, {}};
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x)
       for (const int value : {y, x, 1}) image.pixels.push_back(static_cast<std::uint8_t>(value));
@@ -116,9 +121,9 @@ TEST(Transforms, RandomResizedCropOfAllIsAResize) {
   crop.size = 16;
   crop.scale = {1.0, 1.0};
   crop.ratio = {53.0 / 37.0, 53.0 / 37.0};
-  Image wanted;
-  resample(view_of(image, 0, 0, 37, 53), 16, 16, config::Interpolation::bilinear, wanted);
-  EXPECT_EQ(run({crop}, image).image.pixels, wanted.pixels);
+  std::vector<std::uint8_t> wanted(16 * 16 * 3);
+  resample(view_of(image), {{0, 0, 37, 53}, 16, 16, {0, 0, 16, 16}}, wanted.data());
+  EXPECT_EQ(run({crop}, image).image.pixels, wanted);
 }
 
 TEST(Transforms, RandomResizedCropFallsBackToTheMiddle) {
@@ -169,7 +174,7 @@ TEST(Transforms, ColorJitterOfNothingChangesNothing) {
 }
 
 TEST(Transforms, ColorJitterBrightnessStaysInItsRange) {
-  Image image{1, 1, 3, {100, 100, 100}, 0};
+  Image image{1, 1, 3, {100, 100, 100}};
   int least = 255;
   int most = 0;
   for (std::uint64_t sample = 0; sample < 500; ++sample) {
@@ -187,18 +192,21 @@ TEST(Transforms, ColorJitterBrightnessStaysInItsRange) {
 
 // Note [Draws] in transforms.cpp: what one transform decides never shifts the next one's numbers.
 TEST(Transforms, DrawsDoNotDependOnTheImage) {
-  const std::vector<config::Transform> transforms{
-      config::RandomResizedCrop{.size = 8}, config::HorizontalFlip{},
-      config::ColorJitter{0.4, 0.4, 0.4, 0.1}, config::Normalize{{0.5}, {0.5}},
-      config::RandomErasing{}};
-  const auto next_after = [&](Image image) {
+  const std::vector<config::Transform> transforms{config::RandomResizedCrop{.size = 8},
+                                                  config::HorizontalFlip{},
+                                                  config::ColorJitter{0.4, 0.4, 0.4, 0.1},
+                                                  config::RandAugment{},
+                                                  config::TrivialAugment{},
+                                                  config::Normalize{{0.5}, {0.5}},
+                                                  config::RandomErasing{}};
+  const auto next_after = [&](int height, int width) {
     const Pipeline pipeline(transforms, 3);
     Stream random = stream(5);
-    Image scratch;
-    pipeline.apply(image, random, scratch);
+    SamplePlan plan;
+    pipeline.plan(height, width, random, plan);
     return random.next_u64();
   };
-  EXPECT_EQ(next_after(positions(20, 20)), next_after(positions(5, 200)));
+  EXPECT_EQ(next_after(20, 20), next_after(5, 200));
 }
 
 TEST(Transforms, RandomErasingChoosesRectanglesInside) {

@@ -1,103 +1,117 @@
-#include "data/decode.h"
+#include "data/images/decode.h"
 
-#include <dlfcn.h>
-
-#include <array>
-#include <cstdlib>
+#include <algorithm>
+#include <cassert>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "core/error.h"
-#include "data/images_module.h"
-#include "data/jpeg.h"
+#include "data/images/exif.h"
+#include "data/images/header_formats.h"
+#include "data/images/header_limits.h"
+#include "data/images/jpeg.h"
+#include "data/images/module_loader.h"
+#include "data/images/pnm.h"
 
 namespace trainer::data {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr const char* kModule = "libtrainer_images.so";
 
 bool starts_with(Bytes bytes, std::string_view magic, std::size_t offset = 0) {
   return bytes.size() >= offset + magic.size() &&
          std::memcmp(bytes.data() + offset, magic.data(), magic.size()) == 0;
 }
 
-// The folders that may hold the module: $TRAINER_LIB, then beside the file that holds this code
-// (the binary, or a shared object) and in the lib folder next to it.
-std::vector<fs::path> module_folders() {
-  std::vector<fs::path> folders;
-  if (const char* wanted = std::getenv("TRAINER_LIB"); wanted != nullptr && *wanted != '\0')
-    folders.emplace_back(wanted);
-  const auto add_near = [&folders](const fs::path& file) {
-    folders.push_back(file.parent_path() / ".." / "lib");
-    folders.push_back(file.parent_path());
-  };
-  std::error_code failure;
-  const fs::path binary = fs::read_symlink("/proc/self/exe", failure);
-  if (!failure) add_near(binary);
-  Dl_info self{};
-  if (::dladdr(reinterpret_cast<void*>(&decode_image), &self) != 0 && self.dli_fname != nullptr) {
-    const fs::path object = fs::absolute(self.dli_fname, failure);
-    if (!failure && object != binary) add_near(object);
-  }
-  return folders;
-}
-
-struct Module {
-  TrainerImagesDecode decode = nullptr;
-  std::string reason;  // why there is none
-};
-
-Module load_module() {
-  Module module;
-  for (const fs::path& folder : module_folders()) {
-    const fs::path file = folder / kModule;
-    if (!fs::exists(file)) continue;
-    void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-      module.reason = ::dlerror();
-      continue;
-    }
-    void* symbol = ::dlsym(handle, kTrainerImagesDecode);
-    if (symbol != nullptr) {
-      module.decode = reinterpret_cast<TrainerImagesDecode>(symbol);
-      return module;
-    }
-    module.reason = file.string() + " is of another version of trainer";
-  }
-  if (module.reason.empty()) module.reason = std::string(kModule) + " was not found";
-  return module;
-}
-
-unsigned char* allocate_pixels(void* context, int height, int width) {
-  auto& image = *static_cast<Image*>(context);
-  image.height = height;
-  image.width = width;
-  image.channels = 3;
-  try {
-    image.pixels.resize(static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * 3);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-  return image.pixels.data();
-}
-
-void decode_by_module(Bytes bytes, Image& image) {
-  static const Module module = load_module();
-  if (module.decode == nullptr) {
+Format known_format(Bytes bytes) {
+  if (bytes.empty()) throw Error(Exit::data, "the file is empty");
+  const Format format = format_of(bytes);
+  if (format == Format::unknown)
     throw Error(Exit::data,
-                "only JPEG is read without the images module: " + module.reason +
-                    "; build trainer where OpenCV is installed (Debian: libopencv-dev), put the "
-                    "module beside the binary or name its folder in TRAINER_LIB, or convert the "
-                    "files to JPEG");
+                "the content is no image of a known format (JPEG, PNG, BMP, WebP, TIFF, PNM)");
+  return format;
+}
+
+FileHeader file_header(Format format, Bytes bytes) {
+  switch (format) {
+    case Format::png:
+      return png_header(bytes);
+    case Format::bmp:
+      return bmp_header(bytes);
+    case Format::webp:
+      return webp_header(bytes);
+    case Format::tiff:
+      return tiff_header(bytes);
+    default:
+      return pnm_header(bytes);
   }
-  std::array<char, 512> message{};
-  if (module.decode(bytes.data(), bytes.size(), allocate_pixels, &image, message.data(),
-                    message.size()) != 0)
-    throw Error(Exit::data, message.data());
+}
+
+void require_whole(Format format, Bytes bytes) {
+  switch (format) {
+    case Format::png:
+      return require_whole_png(bytes);
+    case Format::bmp:
+      return require_whole_bmp(bytes);
+    case Format::webp:
+      return require_whole_webp(bytes);
+    case Format::tiff:
+      return require_whole_tiff(bytes);
+    default:
+      return;
+  }
+}
+
+ImageInfo info_of(Format format, const FileHeader& header, std::int64_t max_pixels) {
+  require_size(header.width, header.height, max_pixels);
+  ImageInfo info;
+  info.format = format;
+  info.height = static_cast<int>(header.height);
+  info.width = static_cast<int>(header.width);
+  info.orientation = header.orientation;
+  info.components = header.components;
+  info.bits = header.bits;
+  return info;
+}
+
+// From the stored picture to the upright one.
+void turn_upright(ImageInfo& info, const DecodeOptions& options) {
+  if (!options.exif_orientation && info.format != Format::tiff) info.orientation = 1;
+  if (swaps_sides(info.orientation)) std::swap(info.height, info.width);
+}
+
+TrainerImagesOptions module_options(const FileHeader& header, const DecodeOptions& options) {
+  TrainerImagesOptions wanted{};
+  wanted.channels = options.channels;
+  std::copy(options.background.begin(), options.background.end(), wanted.background);
+  wanted.premultiplied = header.premultiplied ? 1 : 0;
+  wanted.transparent_grey = header.transparent_grey;
+  // The decoder spreads samples of fewer bits over a byte.
+  if (header.transparent_grey >= 0 && header.bits < 8)
+    wanted.transparent_grey = header.transparent_grey * 255 / ((1 << header.bits) - 1);
+  return wanted;
+}
+
+// Where the columns or rows from `start` on lie in a picture reduced by `shrink`.
+void reduce(int& start, int& length, int whole, int shrink, bool mirrored) {
+  const int end = std::min(reduced_size(start + length, shrink) + (mirrored ? 1 : 0), whole);
+  start /= shrink;
+  length = end - start;
+}
+
+// The rectangle of the reduced upright picture that covers `region`. The grid of reduced pixels
+// begins at the stored picture's edge: where the orientation mirrors, it lies by up to a pixel
+// beside a grid from the upright picture's edge, and one more row and column covers that.
+Rectangle reduced_region(const Rectangle& region, const ImageInfo& info, const Part& part) {
+  Rectangle reduced = region;
+  const bool mirrored = part.shrink > 1 && info.orientation != 1;
+  reduce(reduced.top, reduced.height, part.height, part.shrink, mirrored);
+  reduce(reduced.left, reduced.width, part.width, part.shrink, mirrored);
+  return reduced;
+}
+
+[[maybe_unused]] bool lies_within(const Rectangle& region, const ImageInfo& info) {
+  return region.top >= 0 && region.left >= 0 && region.height > 0 && region.width > 0 &&
+         region.height <= info.height - region.top && region.width <= info.width - region.left;
 }
 
 }  // namespace
@@ -112,17 +126,97 @@ Format format_of(Bytes bytes) {
   return Format::unknown;
 }
 
-void decode_image(Bytes bytes, Image& image) {
-  if (bytes.empty()) throw Error(Exit::data, "the file is empty");
-  switch (format_of(bytes)) {
+const char* name_of(Format format) {
+  switch (format) {
     case Format::jpeg:
-      return decode_jpeg(bytes, image);
+      return "JPEG";
+    case Format::png:
+      return "PNG";
+    case Format::bmp:
+      return "BMP";
+    case Format::webp:
+      return "WebP";
+    case Format::tiff:
+      return "TIFF";
+    case Format::pnm:
+      return "PNM";
     case Format::unknown:
-      throw Error(Exit::data,
-                  "the content is no image of a known format (JPEG, PNG, BMP, WebP, TIFF, PNM)");
-    default:
-      return decode_by_module(bytes, image);
+      break;
   }
+  return "unknown";
+}
+
+struct Decoder::Impl {
+  explicit Impl(const DecodeOptions& wanted) : options(wanted), jpeg(wanted) {}
+
+  void read_jpeg(const Rectangle& region, Part& part, Image& image) {
+    const Rectangle upright = reduced_region(region, info, part);
+    jpeg.read(stored_rectangle(upright, info.orientation, part.height, part.width), part.shrink,
+              image);
+    apply_orientation(info.orientation, image);
+    part.top = upright.top;
+    part.left = upright.left;
+  }
+
+  void read_whole(Image& image) {
+    require_whole(info.format, bytes);
+    if (info.format == Format::pnm) return decode_pnm(bytes, options.channels, image);
+    decode_by_module(bytes, module_options(header, options), image);
+    // OpenCV has applied a TIFF's.
+    if (info.format != Format::tiff) apply_orientation(info.orientation, image);
+    if (image.height != info.height || image.width != info.width)
+      throw Error(Exit::data, "the image data is of another size than its header says");
+  }
+
+  DecodeOptions options;
+  JpegDecoder jpeg;
+  Bytes bytes;
+  FileHeader header;  // of a format other than JPEG
+  ImageInfo info;
+};
+
+Decoder::Decoder(const DecodeOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Decoder::~Decoder() = default;
+Decoder::Decoder(Decoder&&) noexcept = default;
+
+const ImageInfo& Decoder::open(Bytes bytes) {
+  Impl& impl = *impl_;
+  impl.bytes = bytes;
+  const Format format = known_format(bytes);
+  if (format == Format::jpeg) {
+    impl.info = impl.jpeg.open(bytes);
+  } else {
+    impl.header = file_header(format, bytes);
+    impl.info = info_of(format, impl.header, impl.options.max_pixels);
+  }
+  turn_upright(impl.info, impl.options);
+  return impl.info;
+}
+
+Part Decoder::read(const Rectangle& region, int shrink, Image& image) {
+  Impl& impl = *impl_;
+  assert(shrink == 1 || shrink == 2 || shrink == 4 || shrink == 8);
+  assert(lies_within(region, impl.info));
+  const bool reduces = impl.info.format == Format::jpeg;
+  Part part;
+  part.shrink = reduces ? shrink : 1;
+  part.height = reduced_size(impl.info.height, part.shrink);
+  part.width = reduced_size(impl.info.width, part.shrink);
+  if (reduces)
+    impl.read_jpeg(region, part, image);
+  else
+    impl.read_whole(image);
+  return part;
+}
+
+ImageInfo read_header(Bytes bytes, const DecodeOptions& options) {
+  return Decoder(options).open(bytes);
+}
+
+void decode_image(Bytes bytes, const DecodeOptions& options, Image& image) {
+  Decoder decoder(options);
+  const ImageInfo& info = decoder.open(bytes);
+  decoder.read({0, 0, info.height, info.width}, 1, image);
 }
 
 }  // namespace trainer::data

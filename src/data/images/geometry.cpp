@@ -1,4 +1,4 @@
-#include "data/geometry.h"
+#include "data/images/geometry.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "data/transforms.h"
+#include "data/images/transforms.h"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "data/colour.h"
-#include "data/geometry.h"
-#include "data/resample.h"
 
 // Note [Draws]: each transform takes a fixed number of draws from the stream, whatever the image
 // and whatever it decides, so that a change of one transform's outcome never shifts another's
@@ -35,12 +32,10 @@ Size resized(const config::Resize& resize, Size size) {
                                    : Size{std::max(grown, 1), wanted};
 }
 
-void apply(const config::Resize& resize, Image& image, Stream&, Image& scratch) {
-  const Size size = resized(resize, {image.height, image.width});
-  if (size == Size{image.height, image.width}) return;
-  resample(view_of(image, 0, 0, image.height, image.width), size.first, size.second,
-           resize.interpolation, scratch);
-  std::swap(image, scratch);
+void add(const config::Resize& resize, Stream&, PlanBuilder& plan) {
+  const Size size = resized(resize, {plan.height(), plan.width()});
+  if (size == Size{plan.height(), plan.width()}) return;
+  plan.resize({0, 0, plan.height(), plan.width()}, size.first, size.second, resize.interpolation);
 }
 
 // Where a crop of `wanted` starts in `have`; an image that is too small is padded first, with the
@@ -49,30 +44,25 @@ int centre_offset(int have, int wanted) {
   return have < wanted ? -((wanted - have) / 2) : round_even((have - wanted) / 2.0);
 }
 
-void apply(const config::CenterCrop& center, Image& image, Stream&, Image& scratch) {
+void add(const config::CenterCrop& center, Stream&, PlanBuilder& plan) {
   const auto size = static_cast<int>(center.size);
-  if (image.height == size && image.width == size) return;
-  crop(image, centre_offset(image.height, size), centre_offset(image.width, size), size, size,
-       scratch);
-  std::swap(image, scratch);
+  plan.crop({centre_offset(plan.height(), size), centre_offset(plan.width(), size), size, size});
 }
 
-void apply(const config::RandomCrop& random_crop, Image& image, Stream& random, Image& scratch) {
+void add(const config::RandomCrop& random_crop, Stream& random, PlanBuilder& plan) {
   const auto size = static_cast<int>(random_crop.size);
   const auto padding = static_cast<int>(random_crop.padding);
-  const int rows = image.height + 2 * padding - size + 1;
-  const int columns = image.width + 2 * padding - size + 1;
+  const int rows = plan.height() + 2 * padding - size + 1;
+  const int columns = plan.width() + 2 * padding - size + 1;
   const double vertical = random.uniform();
   const double horizontal = random.uniform();
   if (rows < 1 || columns < 1) {
     throw Error(Exit::data, "random_crop needs " + std::to_string(size) + "x" +
                                 std::to_string(size) + " pixels, but the image has " +
-                                std::to_string(image.height) + "x" + std::to_string(image.width) +
+                                std::to_string(plan.height()) + "x" + std::to_string(plan.width()) +
                                 "; put a resize before it or give it a padding");
   }
-  crop(image, pick(vertical, rows) - padding, pick(horizontal, columns) - padding, size, size,
-       scratch);
-  std::swap(image, scratch);
+  plan.crop({pick(vertical, rows) - padding, pick(horizontal, columns) - padding, size, size});
 }
 
 // The largest crop in the middle whose ratio of width to height is allowed.
@@ -124,36 +114,52 @@ Rectangle choose_crop(const config::RandomResizedCrop& config, int height, int w
   return central(config.ratio, height, width);
 }
 
-void apply(const config::RandomResizedCrop& config, Image& image, Stream& random, Image& scratch) {
-  const Rectangle box = choose_crop(config, image.height, image.width, random);
+void add(const config::RandomResizedCrop& config, Stream& random, PlanBuilder& plan) {
+  const Rectangle box = choose_crop(config, plan.height(), plan.width(), random);
   const auto size = static_cast<int>(config.size);
-  resample(view_of(image, box.top, box.left, box.height, box.width), size, size,
-           config.interpolation, scratch);
-  std::swap(image, scratch);
+  plan.resize(box, size, size, config.interpolation);
 }
 
-void apply(const config::HorizontalFlip& flip, Image& image, Stream& random, Image&) {
-  if (random.uniform() < flip.p) flip_horizontally(image);
+void add(const config::HorizontalFlip& flip, Stream& random, PlanBuilder& plan) {
+  if (random.uniform() < flip.p) plan.mirror();
 }
 
-void apply(const config::ColorJitter& jitter, Image& image, Stream& random, Image&) {
-  std::array<int, 4> order{0, 1, 2, 3};
+void add(const config::ColorJitter& config, Stream& random, PlanBuilder& plan) {
+  Jitter jitter;
   for (int i = 3; i > 0; --i)
-    std::swap(order[static_cast<std::size_t>(i)],
-              order[static_cast<std::size_t>(pick(random.uniform(), i + 1))]);
+    std::swap(jitter.order[static_cast<std::size_t>(i)],
+              jitter.order[static_cast<std::size_t>(pick(random.uniform(), i + 1))]);
   const auto factor = [&random](double spread) {
     return random.uniform(std::max(0.0, 1.0 - spread), 1.0 + spread);
   };
-  const double brightness = factor(jitter.brightness);
-  const double contrast = factor(jitter.contrast);
-  const double saturation = factor(jitter.saturation);
-  const double hue = random.uniform(-jitter.hue, jitter.hue);
-  for (const int which : order) {
-    if (which == 0 && jitter.brightness > 0) adjust_brightness(image, brightness);
-    if (which == 1 && jitter.contrast > 0) adjust_contrast(image, contrast);
-    if (which == 2 && jitter.saturation > 0) adjust_saturation(image, saturation);
-    if (which == 3 && jitter.hue > 0) adjust_hue(image, hue);
+  const std::array<double, 4> drawn{factor(config.brightness), factor(config.contrast),
+                                    factor(config.saturation),
+                                    random.uniform(-config.hue, config.hue)};
+  const std::array<double, 4> spreads{config.brightness, config.contrast, config.saturation,
+                                      config.hue};
+  for (std::size_t i = 0; i < drawn.size(); ++i)
+    if (spreads[i] > 0) jitter.factors[i] = drawn[i];
+  plan.jitter(jitter);
+}
+
+void add(const config::RandAugment& config, Stream& random, PlanBuilder& plan) {
+  const auto ops = static_cast<int>(kRandAugmentOps.size());
+  for (std::int64_t i = 0; i < config.ops; ++i) {
+    const AugmentOp op = kRandAugmentOps[static_cast<std::size_t>(pick(random.uniform(), ops))];
+    const bool negate = random.uniform() < 0.5;
+    plan.augment(rand_augmentation(op, static_cast<int>(config.magnitude),
+                                   static_cast<int>(config.bins), plan.height(), plan.width(),
+                                   negate));
   }
+}
+
+void add(const config::TrivialAugment& config, Stream& random, PlanBuilder& plan) {
+  const auto ops = static_cast<int>(kTrivialAugmentOps.size());
+  const auto bins = static_cast<int>(config.bins);
+  const AugmentOp op = kTrivialAugmentOps[static_cast<std::size_t>(pick(random.uniform(), ops))];
+  const int bin = pick(random.uniform(), bins);
+  const bool negate = random.uniform() < 0.5;
+  plan.augment(trivial_augmentation(op, bin, bins, negate));
 }
 
 // As torchvision: the first of ten tries that is smaller than the image, else none.
@@ -256,25 +262,58 @@ Pipeline::Pipeline(const std::vector<config::Transform>& transforms, int channel
 Pipeline::~Pipeline() = default;
 Pipeline::Pipeline(Pipeline&&) noexcept = default;
 
-Rectangle Pipeline::apply(Image& image, Stream& random, Image& scratch) const {
+void Pipeline::plan(int height, int width, Stream& random, SamplePlan& plan) const {
+  PlanBuilder builder(height, width, plan);
   for (const config::Transform& transform : impl_->on_pixels) {
     std::visit(
         [&](const auto& one) {
           using Kind = std::decay_t<decltype(one)>;
           if constexpr (!std::is_same_v<Kind, config::Normalize> &&
                         !std::is_same_v<Kind, config::RandomErasing>)
-            data::apply(one, image, random, scratch);
+            add(one, random, builder);
         },
         transform);
   }
-  if (!impl_->erasing) return {};
-  return choose_erase(*impl_->erasing, image.height, image.width, random);
+  if (impl_->erasing)
+    plan.erase = choose_erase(*impl_->erasing, plan.final_height, plan.final_width, random);
 }
+
+int Pipeline::channels() const { return static_cast<int>(impl_->normalisation.mean.size()); }
 
 const Normalisation& Pipeline::normalisation() const { return impl_->normalisation; }
 
 bool Pipeline::erases() const { return impl_->erasing.has_value(); }
 
 std::optional<std::pair<int, int>> Pipeline::output_size() const { return impl_->output_size; }
+
+bool Pipeline::may_reduce(int height, int width) const {
+  const std::int64_t shorter = std::min(height, width);
+  for (const config::Transform& transform : impl_->on_pixels) {
+    if (const auto* one = std::get_if<config::RandomResizedCrop>(&transform))
+      return shorter >= 2 * one->size;
+    if (const auto* one = std::get_if<config::Resize>(&transform)) return shorter >= 2 * one->size;
+  }
+  return false;
+}
+
+const char* Pipeline::cpu_only() const {
+  bool geometry_is_over = false;
+  bool resized = false;
+  for (const config::Transform& transform : impl_->on_pixels) {
+    if (std::holds_alternative<config::RandAugment>(transform)) return "rand_augment";
+    if (std::holds_alternative<config::TrivialAugment>(transform)) return "trivial_augment";
+    if (std::holds_alternative<config::ColorJitter>(transform)) {
+      geometry_is_over = true;
+      continue;
+    }
+    if (std::holds_alternative<config::HorizontalFlip>(transform)) continue;
+    const bool resizes = std::holds_alternative<config::Resize>(transform) ||
+                         std::holds_alternative<config::RandomResizedCrop>(transform);
+    if (geometry_is_over) return "a resize or crop behind color_jitter";
+    if (resizes && resized) return "a second resize";
+    resized = resized || resizes;
+  }
+  return nullptr;
+}
 
 }  // namespace trainer::data

@@ -3,18 +3,15 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "config/experiment.h"
 #include "core/random.h"
 #include "data/dataset.h"
+#include "data/images/sample_plan.h"
 
 namespace trainer::data {
-
-// A rectangle in pixels of the final image; empty where height is 0.
-struct Rectangle {
-  int top = 0, left = 0, height = 0, width = 0;
-};
 
 // What happens after the 8-bit image: on the device, by the feed. value = (pixel/255 - mean)/std by
 // channel; without a normalize in the list mean is 0 and std 1.
@@ -29,14 +26,20 @@ class Pipeline {
   ~Pipeline();
   Pipeline(Pipeline&&) noexcept;
 
-  // Transforms `image` in place, drawing from `random` only, always in the same order. Returns the
-  // rectangle that random_erasing chose. `scratch` is reused memory, one per thread.
-  Rectangle apply(Image& image, Stream& random, Image& scratch) const;
+  // For a picture of height x width, drawing from `random` only, always the same number of draws.
+  // Throws Error(data) where a transform cannot be applied to that size.
+  void plan(int height, int width, Stream& random, SamplePlan& plan) const;
+
+  int channels() const;  // of the images
   const Normalisation& normalisation() const;
   bool erases() const;
   // Height and width of the result where the list fixes it (crop), else nullopt: then every image
   // must come out with the size of the first.
   std::optional<std::pair<int, int>> output_size() const;
+  // Whether a picture of that size may be decoded reduced (see `reduction`) for some draw.
+  bool may_reduce(int height, int width) const;
+  // The first transform that only the CPU can do, or nullptr.
+  const char* cpu_only() const;
 
  private:
   struct Impl;

@@ -4,8 +4,8 @@
 #include <fstream>
 
 #include "core/error.h"
-#include "data/files.h"
-#include "data/sources.h"
+#include "data/sources/files.h"
+#include "data/sources/sources.h"
 
 namespace trainer::data {
 namespace {
@@ -66,18 +66,17 @@ class CifarSource : public Source {
   }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::int64_t classes() const override { return classes_; }
+  bool encoded() const override { return false; }
   int channels() const override { return 3; }
 
-  void read(std::int64_t index, Image& image) const override {
+  Raw fetch(std::int64_t index, std::vector<std::uint8_t>& buffer) const override {
     const std::uint8_t* planes = record(index) + layout_.label_bytes;
-    image.height = image.width = static_cast<int>(kSide);
-    image.channels = 3;
-    image.pixels.resize(kPixels);
+    buffer.resize(kPixels);
     for (std::size_t i = 0; i < kPlane; ++i) {
       for (std::size_t channel = 0; channel < 3; ++channel)
-        image.pixels[3 * i + channel] = planes[channel * kPlane + i];
+        buffer[3 * i + channel] = planes[channel * kPlane + i];
     }
-    image.bytes_read = static_cast<std::int64_t>(kPixels);
+    return {buffer, static_cast<int>(kSide), static_cast<int>(kSide), 3};
   }
 
   std::int64_t label(std::int64_t index) const override {

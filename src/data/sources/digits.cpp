@@ -1,7 +1,7 @@
 // The UCI digits, 8x8 grey, inside the binary (see datasets/README.md).
 #include "data/embedded.h"
-#include "data/idx.h"
-#include "data/sources.h"
+#include "data/sources/idx.h"
+#include "data/sources/sources.h"
 
 namespace trainer::data {
 

@@ -1,4 +1,4 @@
-#include "data/idx.h"
+#include "data/sources/idx.h"
 
 #include "core/error.h"
 
@@ -57,14 +57,9 @@ IdxSource::IdxSource(std::string kind, const IdxFile& images, const IdxFile& lab
   fingerprint_ = hash_bytes(labels.bytes, hash_bytes(images.bytes, 0));
 }
 
-void IdxSource::read(std::int64_t index, Image& image) const {
-  image.height = height_;
-  image.width = width_;
-  image.channels = 1;
+Raw IdxSource::fetch(std::int64_t index, std::vector<std::uint8_t>& /*buffer*/) const {
   const std::size_t bytes = static_cast<std::size_t>(height_) * static_cast<std::size_t>(width_);
-  const Bytes from = pixels_.subspan(static_cast<std::size_t>(index) * bytes, bytes);
-  image.pixels.assign(from.begin(), from.end());
-  image.bytes_read = static_cast<std::int64_t>(bytes);
+  return {pixels_.subspan(static_cast<std::size_t>(index) * bytes, bytes), height_, width_, 1};
 }
 
 std::int64_t IdxSource::label(std::int64_t index) const {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "data/files.h"
+#include "data/sources/files.h"
 
 namespace trainer::data {
 
@@ -26,8 +26,9 @@ class IdxSource : public Source {
   std::int64_t size() const override { return count_; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
   std::int64_t classes() const override { return static_cast<std::int64_t>(class_names_.size()); }
+  bool encoded() const override { return false; }
   int channels() const override { return 1; }
-  void read(std::int64_t index, Image& image) const override;
+  Raw fetch(std::int64_t index, std::vector<std::uint8_t>& buffer) const override;
   std::int64_t label(std::int64_t index) const override;
   std::string sample_name(std::int64_t index) const override;
   std::string describe() const override;

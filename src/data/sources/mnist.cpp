@@ -2,8 +2,8 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "data/idx.h"
-#include "data/sources.h"
+#include "data/sources/idx.h"
+#include "data/sources/sources.h"
 
 namespace trainer::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/sources.h"
+#include "data/sources/sources.h"
 
 namespace trainer::data {
 namespace {
@@ -9,6 +9,10 @@ struct Make {
   std::unique_ptr<Source> operator()(const config::Digits& c) const { return make_digits(c); }
   std::unique_ptr<Source> operator()(const config::ImageFolder& c) const {
     return make_image_folder(c);
+  }
+  std::unique_ptr<Source> operator()(const config::Manifest& c) const { return make_manifest(c); }
+  std::unique_ptr<Source> operator()(const config::TarShards& c) const {
+    return make_tar_shards(c);
   }
   std::unique_ptr<Source> operator()(const config::Cifar& c) const { return make_cifar(c); }
   std::unique_ptr<Source> operator()(const config::Mnist& c) const { return make_mnist(c); }

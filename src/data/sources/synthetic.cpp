@@ -4,8 +4,8 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "data/files.h"
-#include "data/sources.h"
+#include "data/sources/files.h"
+#include "data/sources/sources.h"
 
 namespace trainer::data {
 namespace {
@@ -58,16 +58,14 @@ class SyntheticSource : public Source {
   std::int64_t size() const override { return samples_; }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::int64_t classes() const override { return classes_; }
+  bool encoded() const override { return false; }
   int channels() const override { return channels_; }
 
-  void read(std::int64_t index, Image& image) const override {
-    image.height = height_;
-    image.width = width_;
-    image.channels = channels_;
-    image.pixels.resize(static_cast<std::size_t>(channels_) * static_cast<std::size_t>(height_) *
-                        static_cast<std::size_t>(width_));
-    fill(stream(index, 0).next_u64(), image.pixels);
-    image.bytes_read = static_cast<std::int64_t>(image.pixels.size());
+  Raw fetch(std::int64_t index, std::vector<std::uint8_t>& buffer) const override {
+    buffer.resize(static_cast<std::size_t>(channels_) * static_cast<std::size_t>(height_) *
+                  static_cast<std::size_t>(width_));
+    fill(stream(index, 0).next_u64(), buffer);
+    return {buffer, height_, width_, channels_};
   }
 
   std::int64_t label(std::int64_t index) const override {

@@ -1,0 +1,262 @@
+#include "data/gpu/batch_decoder.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "core/error.h"
+#include "data/gpu/kernels.h"
+#include "data/gpu/nvjpeg.h"
+#include "data/images/filter.h"
+
+// Note [Chunks]: a batch is decoded in chunks whose pictures fit in one piece of device memory, the
+// arena. Everything is queued on one stream, so that a chunk may use the memory of the one before.
+
+namespace trainer::data {
+
+#ifdef TRAINER_KERNELS
+
+namespace {
+
+constexpr std::size_t kArenaBytes = std::size_t{512} << 20;
+constexpr std::size_t kMostInChunk = 256;
+constexpr std::size_t kAlignment = 256;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::size_t area(int height, int width) {
+  return static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+}
+
+// What a kernel needs to know of a picture, but for addresses.
+kernels::Picture picture_of(const EncodedJpeg& jpeg) {
+  const Resampling& geometry = jpeg.plan.geometry;
+  const Rectangle region = needed(geometry);
+  kernels::Picture picture{};
+  picture.height = jpeg.layout.height;
+  picture.width = jpeg.layout.width;
+  picture.components = jpeg.layout.components;
+  picture.across = jpeg.layout.horizontal;
+  picture.down = jpeg.layout.vertical;
+  picture.orientation = jpeg.orientation;
+  picture.region_top = region.top;
+  picture.region_left = region.left;
+  picture.region_height = region.height;
+  picture.region_width = region.width;
+  picture.box_top = geometry.box.top;
+  picture.box_left = geometry.box.left;
+  picture.box_height = geometry.box.height;
+  picture.box_width = geometry.box.width;
+  picture.grid_height = geometry.height;
+  picture.grid_width = geometry.width;
+  picture.window_top = geometry.window.top;
+  picture.window_left = geometry.window.left;
+  picture.window_height = geometry.window.height;
+  picture.window_width = geometry.window.width;
+  picture.bicubic = geometry.interpolation == config::Interpolation::bicubic ? 1 : 0;
+  picture.mirror = geometry.mirror ? 1 : 0;
+  const filter::Axis down =
+      filter::make_axis(geometry.box.top, geometry.box.height, geometry.height,
+                        {geometry.window.top, geometry.window.height}, picture.bicubic != 0);
+  const filter::Axis across =
+      filter::make_axis(geometry.box.left, geometry.box.width, geometry.width,
+                        {geometry.window.left, geometry.window.width}, picture.bicubic != 0);
+  picture.row_taps = filter::most_taps(down);
+  picture.column_taps = filter::most_taps(across);
+  picture.columns_first = filter::columns_first(across, down) ? 1 : 0;
+  picture.top = jpeg.plan.top;
+  picture.left = jpeg.plan.left;
+  std::fill(std::begin(picture.order), std::end(picture.order), -1);
+  if (jpeg.plan.rest.empty()) return picture;
+  const Jitter& jitter = std::get<Jitter>(jpeg.plan.rest.front());
+  for (std::size_t i = 0; i < jitter.order.size(); ++i) {
+    const auto which = static_cast<std::size_t>(jitter.order[i]);
+    if (!jitter.factors[which]) continue;
+    picture.order[i] = jitter.order[i];
+    picture.factors[which] = *jitter.factors[which];
+  }
+  return picture;
+}
+
+int between_pixels(const kernels::Picture& picture) {
+  return picture.columns_first != 0 ? picture.window_height * picture.region_width
+                                    : picture.region_height * picture.window_width;
+}
+
+// Hands out the arena from its start.
+class Arena {
+ public:
+  explicit Arena(std::byte* memory) : memory_(memory) {}
+  template <class T>
+  T* take(std::size_t count) {
+    T* part = reinterpret_cast<T*>(memory_ + used_);
+    used_ += aligned(count * sizeof(T));
+    return part;
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::byte* memory_;
+  std::size_t used_ = 0;
+};
+
+// Gives the picture and its task their addresses; with a null arena, counts.
+void place(kernels::Picture& picture, JpegTask& task, int channels, Arena& arena) {
+  const JpegLayout& layout = task.layout;
+  const std::size_t chroma = area(layout.chroma_height(), layout.chroma_width());
+  task.planes[0] = arena.take<std::uint8_t>(area(layout.height, layout.width));
+  if (layout.components == 3) {
+    task.planes[1] = arena.take<std::uint8_t>(chroma);
+    task.planes[2] = arena.take<std::uint8_t>(chroma);
+  }
+  picture.luma = task.planes[0];
+  picture.blue = task.planes[1];
+  picture.red = task.planes[2];
+  const auto depth = static_cast<std::size_t>(channels);
+  picture.region =
+      arena.take<std::uint8_t>(area(picture.region_height, picture.region_width) * depth);
+  picture.between =
+      arena.take<std::uint8_t>(static_cast<std::size_t>(between_pixels(picture)) * depth);
+  picture.rows = arena.take<std::int32_t>(area(picture.window_height, 2 + picture.row_taps));
+  picture.columns = arena.take<std::int32_t>(area(picture.window_width, 2 + picture.column_taps));
+}
+
+}  // namespace
+
+struct BatchDecoder::Impl {
+  Impl(std::unique_ptr<NvJpeg> decoder_, const Loader& loader, c10::Device device_)
+      : decoder(std::move(decoder_)),
+        device(device_),
+        height(loader.height()),
+        width(loader.width()),
+        channels(loader.channels()) {
+    const std::size_t bytes =
+        static_cast<std::size_t>(loader.capacity()) * sizeof(kernels::Picture);
+    host_pictures = host_allocator(/*pinned=*/true)(bytes);
+    device_pictures = device_bytes(bytes);
+  }
+
+  at::Tensor device_bytes(std::size_t bytes) const {
+    return at::empty({static_cast<std::int64_t>(bytes)},
+                     at::TensorOptions(device).dtype(at::kByte));
+  }
+
+  kernels::Picture* pictures() const {
+    return reinterpret_cast<kernels::Picture*>(host_pictures.data);
+  }
+
+  // The pictures and tasks of the batch from its row `row` on, as many as fit in a chunk: sets
+  // `rows`. Returns the row behind the last.
+  std::int64_t collect(const HostBatch& batch, std::int64_t row) {
+    rows.clear();
+    tasks.clear();
+    Arena counter(nullptr);
+    for (; row < batch.size && rows.size() < kMostInChunk; ++row) {
+      const EncodedJpeg& jpeg = batch.encoded[static_cast<std::size_t>(row)];
+      if (!jpeg.present) continue;
+      kernels::Picture picture = picture_of(jpeg);
+      JpegTask task{jpeg.bytes, jpeg.layout, {}};
+      Arena with = counter;
+      place(picture, task, channels, with);
+      if (!rows.empty() && with.used() > kArenaBytes) break;
+      counter = with;
+      rows.push_back(row);
+      tasks.push_back(task);
+    }
+    if (counter.used() > static_cast<std::size_t>(arena.defined() ? arena.numel() : 0))
+      arena = device_bytes(std::max(counter.used() + counter.used() / 8, kArenaBytes / 4));
+    return row;
+  }
+
+  void make_chunk(const HostBatch& batch, std::uint8_t* images, const c10::Stream& stream) {
+    Arena memory(static_cast<std::byte*>(arena.mutable_data_ptr()));
+    kernels::Largest largest;
+    kernels::Picture* first = pictures() + done;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      kernels::Picture& picture = first[i];
+      picture = picture_of(batch.encoded[static_cast<std::size_t>(rows[i])]);
+      place(picture, tasks[i], channels, memory);
+      picture.image = images + static_cast<std::size_t>(rows[i]) * area(height, width) *
+                                   static_cast<std::size_t>(channels);
+      largest.region_pixels =
+          std::max(largest.region_pixels, picture.region_height * picture.region_width);
+      largest.between_pixels = std::max(largest.between_pixels, between_pixels(picture));
+      largest.taps = std::max({largest.taps, picture.window_height, picture.window_width});
+      for (const int which : picture.order) largest.jitter = largest.jitter || which >= 0;
+    }
+    if (!decoder->decode(tasks, stream.native_handle())) {
+      refused.insert(refused.end(), rows.begin(), rows.end());
+      return;
+    }
+    const auto size = static_cast<std::int64_t>(sizeof(kernels::Picture));
+    const auto count = static_cast<std::int64_t>(rows.size());
+    const at::Tensor to = device_pictures.narrow(0, done * size, count * size);
+    to.copy_(at::from_blob(first, {count * size}, at::kByte), /*non_blocking=*/true);
+    const char* failure = kernels::build(static_cast<const kernels::Picture*>(to.const_data_ptr()),
+                                         static_cast<int>(count), largest, height, width, channels,
+                                         stream.native_handle());
+    if (failure != nullptr)
+      throw Error(Exit::device, std::string("decoding images on the GPU: ") + failure);
+    done += count;
+  }
+
+  std::unique_ptr<NvJpeg> decoder;
+  c10::Device device;
+  int height, width, channels;
+  HostMemory host_pictures;
+  at::Tensor device_pictures;
+  at::Tensor arena;
+  std::int64_t done = 0;  // pictures of the batch that are queued
+  std::vector<std::int64_t> rows;
+  std::vector<JpegTask> tasks;
+  std::vector<std::int64_t> refused;
+};
+
+std::unique_ptr<BatchDecoder> BatchDecoder::create(const Loader& loader, c10::Device device,
+                                                   std::string& reason) {
+  std::unique_ptr<NvJpeg> decoder = NvJpeg::create(reason);
+  if (!decoder) return nullptr;
+  return std::unique_ptr<BatchDecoder>(
+      new BatchDecoder(std::make_unique<Impl>(std::move(decoder), loader, device)));
+}
+
+std::string BatchDecoder::describe() const { return "nvJPEG (" + impl_->decoder->describe() + ")"; }
+
+const std::vector<std::int64_t>& BatchDecoder::decode(const HostBatch& batch, std::uint8_t* images,
+                                                      const c10::Stream& stream) {
+  Impl& impl = *impl_;
+  impl.refused.clear();
+  impl.done = 0;
+  for (std::int64_t row = 0; row < batch.size;) {
+    row = impl.collect(batch, row);
+    if (!impl.rows.empty()) impl.make_chunk(batch, images, stream);
+  }
+  return impl.refused;
+}
+
+#else  // a build without CUDA kernels
+
+struct BatchDecoder::Impl {};
+
+std::unique_ptr<BatchDecoder> BatchDecoder::create(const Loader&, c10::Device,
+                                                   std::string& reason) {
+  reason = "this build has no CUDA kernels (nvcc was not found when it was built)";
+  return nullptr;
+}
+std::string BatchDecoder::describe() const { return {}; }
+const std::vector<std::int64_t>& BatchDecoder::decode(const HostBatch&, std::uint8_t*,
+                                                      const c10::Stream&) {
+  throw std::logic_error("BatchDecoder: there is none in this build");
+}
+
+#endif
+
+BatchDecoder::BatchDecoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+BatchDecoder::~BatchDecoder() = default;
+
+}  // namespace trainer::data

@@ -1,0 +1,44 @@
+// NVIDIA's JPEG decoder, loaded when it is wanted: its hardware unit where the GPU has one, else
+// its CUDA kernels. No torch and no CUDA header here.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "data/dataset.h"
+#include "data/gpu/jpeg_layout.h"
+
+namespace trainer::data {
+
+// A file to decode, and device memory for its planes, each without padding (the last two unused for
+// a grey file).
+struct JpegTask {
+  Bytes bytes;
+  JpegLayout layout;
+  std::array<std::uint8_t*, 3> planes{};
+};
+
+class NvJpeg {
+ public:
+  // For the current CUDA device. nullptr, with the reason in `reason`, where there is no libnvjpeg
+  // or it does not start.
+  static std::unique_ptr<NvJpeg> create(std::string& reason);
+  ~NvJpeg();
+  NvJpeg(const NvJpeg&) = delete;
+
+  // "hardware, 7 engines" or "CUDA".
+  const std::string& describe() const;
+  // Decodes all tasks on `stream` (a cudaStream_t); may return before the GPU is done. False where
+  // the library refuses one of them; then none is sure to be decoded.
+  bool decode(std::span<const JpegTask> tasks, void* stream);
+
+ private:
+  struct Impl;
+  explicit NvJpeg(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trainer::data
