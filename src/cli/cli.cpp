@@ -10,7 +10,9 @@
 #include <exception>
 #include <iostream>
 
+#include "cli/bench_command.h"
 #include "cli/config_command.h"
+#include "cli/data_command.h"
 #include "cli/train_command.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -28,7 +30,9 @@ Examples:
   trainer --config configs/digits.yaml
   trainer --config exp.yaml --set optim.lr=3e-4 --set seed=2
   trainer --config exp.yaml --output runs/exp --resume auto
-  trainer config check exp.yaml)";
+  trainer config check exp.yaml
+  trainer data inspect --config exp.yaml --sheet batch.png
+  trainer bench --config exp.yaml)";
 
 // `trainer --config ...` is `trainer train --config ...`.
 std::vector<std::string> with_subcommand(int argc, const char* const* argv) {
@@ -129,6 +133,8 @@ int run(int argc, const char* const* argv) {
   int code = 0;
   add_train_command(app, {argv, argv + argc}, code);
   add_config_command(app, code);
+  add_data_command(app, code);
+  add_bench_command(app, code);
   std::vector<std::string> arguments = with_subcommand(argc, argv);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

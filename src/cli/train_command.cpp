@@ -1,45 +1,14 @@
 #include "cli/train_command.h"
 
-#include <dlfcn.h>
-
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
-#include <system_error>
 
+#include "cli/engine_library.h"
 #include "config/load.h"
-#include "core/error.h"
 #include "engine/train.h"
 
 namespace trainer::cli {
 namespace {
-
-constexpr const char* kLibrary = "libtrainer_engine.so";
-
-// ../lib beside this program's folder; else wherever the dynamic linker looks. By its path, since
-// the program's own RUNPATH is not asked where a sanitizer stands between it and dlopen.
-std::string library_path() {
-  std::error_code failure;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", failure);
-  const auto beside = program.parent_path().parent_path() / "lib" / kLibrary;
-  return !failure && std::filesystem::exists(beside, failure) ? beside.string() : kLibrary;
-}
-
-// Loading LibTorch takes longer than checking a file does, so it waits until the file is good.
-engine::TrainFunction load_engine() {
-  void* library = dlopen(library_path().c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library == nullptr) {
-    throw Error(Exit::device,
-                std::string("the training engine cannot be loaded: ") + dlerror() +
-                    "\nIt needs LibTorch's libraries. In a build tree, run scripts/build.sh again; "
-                    "from a package, start bin/trainer through its launcher, with LIBTORCH set to "
-                    "an installed LibTorch.");
-  }
-  void* symbol = dlsym(library, engine::kTrainSymbol);
-  if (symbol == nullptr)
-    throw Error(Exit::device, std::string(kLibrary) + " is of another version: " + dlerror());
-  return reinterpret_cast<engine::TrainFunction>(symbol);
-}
 
 struct Arguments {
   std::string config;
@@ -59,7 +28,7 @@ int train(const Arguments& arguments, const std::vector<std::string>& command) {
   options.dry_run = arguments.dry_run;
   options.allow_changes = arguments.allow_changes;
   options.command = command;
-  return load_engine()(options);
+  return engine_function<engine::TrainFunction>(engine::kTrainSymbol)(options);
 }
 
 }  // namespace

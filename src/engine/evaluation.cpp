@@ -11,7 +11,6 @@ namespace {
 data::LoaderOptions once_through(data::LoaderOptions options, const data::Sampler& sampler) {
   options.first_step = 0;
   options.last_step = sampler.steps_per_epoch();
-  options.augment = false;
   return options;
 }
 
@@ -43,7 +42,7 @@ models::InputShape Evaluator::input_shape() const {
   return {loader_.channels(), loader_.height(), loader_.width()};
 }
 
-std::optional<Metrics> Evaluator::run(const std::atomic<int>& stop) {
+std::optional<Metrics> Evaluator::run(std::int64_t at_step, const std::atomic<int>& stop) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(parts_.model);
   loader_.seek(0);
@@ -57,6 +56,7 @@ std::optional<Metrics> Evaluator::run(const std::atomic<int>& stop) {
       complete = false;
       break;
     }
+    parts_.bad.take(at_step, step->bad());
     const Batch batch = step->micro(0, step->size());
     const precision::Scope autocast(precision_, device_);
     const Output output = parts_.model.forward(batch.input);

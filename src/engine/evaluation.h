@@ -13,6 +13,7 @@
 #include "data/feed.h"
 #include "data/loader.h"
 #include "distributed/strategy.h"
+#include "engine/bad_samples.h"
 #include "models/model.h"
 #include "objectives/objective.h"
 #include "precision/precision.h"
@@ -28,6 +29,7 @@ struct EvaluatorParts {
   distributed::Strategy& strategy;
   const data::Source& source;
   const data::Pipeline& pipeline;
+  BadSamples& bad;
 };
 
 class Evaluator {
@@ -39,9 +41,9 @@ class Evaluator {
   // What its data gives the model.
   models::InputShape input_shape() const;
 
-  // Leaves the model in training mode. Reads the results from the device once, at the end. Returns
-  // nullopt where `stop` became true before the end.
-  std::optional<Metrics> run(const std::atomic<int>& stop);
+  // After step `step` of the run. Leaves the model in training mode. Reads the results from the
+  // device once, at the end. Returns nullopt where `stop` became true before the end.
+  std::optional<Metrics> run(std::int64_t step, const std::atomic<int>& stop);
 
  private:
   EvaluatorParts parts_;

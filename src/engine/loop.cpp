@@ -124,12 +124,13 @@ bool Loop::due(const Cadence& cadence, double since_seconds) const {
 void Loop::train_step() try {
   const data::StepBatch* batch = session_.next_batch();
   if (batch == nullptr) throw Error(Exit::internal, "the loader ended before the run");
-  const data::LoaderTimes times = session_.take_data_times();
+  session_.bad_train().take(progress_.step + 1, batch->bad());
   const at::Tensor row = session_.trainer().step(*batch, experiment_.batch.micro.value());
   if (results_.full()) collect(false);
   results_.push(progress_.step + 1, row);
 
-  Launched launched{progress_.step + 1, batch->place(), times.wait_ms, times.read_bytes, {}};
+  Launched launched{
+      progress_.step + 1, batch->place(), batch->size(), session_.take_data_times(), {}};
   if (session_.device().is_cuda()) launched.memory = memory::statistics(session_.device().index());
   launched_.push_back(launched);
   ++progress_.step;
@@ -153,7 +154,7 @@ void Loop::evaluate() try {
   std::optional<Metrics> metrics;
   {
     const Averages averages(session_.ema());
-    metrics = session_.evaluator()->run(stop_signal());
+    metrics = session_.evaluator()->run(progress_.step, stop_signal());
   }
   results_.resume_clock();
   tick();
@@ -250,7 +251,6 @@ bool Loop::log_due(std::int64_t step) {
 
 void Loop::write_step(const FinishedStep& finished, const Launched& launched) {
   const StepValues& values = finished.values;
-  const auto samples = launched.place.global.size();
   monitor::Record record;
   record.add("step", finished.step);
   record.add("epoch", launched.place.epoch + 1);
@@ -264,10 +264,14 @@ void Loop::write_step(const FinishedStep& finished, const Launched& launched) {
   if (progress_.skipped > 0) record.add("skipped", progress_.skipped);
   record.add("seconds", progress_.seconds);
   record.add("step_ms", finished.milliseconds);
-  record.add("data_wait_ms", launched.data_wait_ms);
-  record.add("samples_per_s", 1000.0 * static_cast<double>(samples) / finished.milliseconds);
+  record.add("data_wait_ms", launched.data.wait_ms);
+  record.add("data_read_ms", launched.data.stages.read_ms);
+  record.add("data_decode_ms", launched.data.stages.decode_ms);
+  record.add("data_transform_ms", launched.data.stages.transform_ms);
+  if (session_.device().is_cuda()) record.add("data_deliver_ms", launched.data.deliver_ms);
+  record.add("samples_per_s", 1000.0 * static_cast<double>(launched.size) / finished.milliseconds);
   record.add("read_mb_s",
-             static_cast<double>(launched.read_bytes) / 1000.0 / finished.milliseconds);
+             static_cast<double>(launched.data.stages.read_bytes) / 1000.0 / finished.milliseconds);
   if (session_.device().is_cuda()) {
     record.add("mem_allocated", launched.memory.allocated);
     record.add("mem_peak", launched.memory.peak);

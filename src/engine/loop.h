@@ -36,8 +36,8 @@ class Loop {
   struct Launched {  // what the host knew of a step when it was launched
     std::int64_t step = 0;
     data::StepPlace place;
-    double data_wait_ms = 0;
-    std::int64_t read_bytes = 0;
+    std::int64_t size = 0;  // samples that counted
+    data::FeedTimes data;
     memory::Statistics memory;  // on CUDA
   };
 

@@ -1,9 +1,7 @@
 #include "engine/session.h"
 
-#include <algorithm>
 #include <variant>
 
-#include "core/cpu.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -17,32 +15,10 @@ const auto& common(const Variant& kind) {
         using One = std::decay_t<decltype(one)>;
         if constexpr (std::is_base_of_v<config::ModelCommon, One>)
           return static_cast<const config::ModelCommon&>(one);
-        else if constexpr (std::is_base_of_v<config::SourceCommon, One>)
-          return static_cast<const config::SourceCommon&>(one);
         else if constexpr (std::is_base_of_v<config::OptimCommon, One>)
           return static_cast<const config::OptimCommon&>(one);
       },
       kind);
-}
-
-std::unique_ptr<data::Pipeline> make_pipeline(const config::Source& config,
-                                              const data::Source& source) {
-  return std::make_unique<data::Pipeline>(common(config).transforms, source.channels());
-}
-
-// Names both lists' first difference.
-void require_same_classes(const data::Source& train, const data::Source& val) {
-  const auto& a = train.class_names();
-  const auto& b = val.class_names();
-  if (a == b && train.classes() == val.classes()) return;
-  std::string detail;
-  for (const std::string& name : a)
-    if (std::find(b.begin(), b.end(), name) == b.end()) detail += "; only in data.train: " + name;
-  for (const std::string& name : b)
-    if (std::find(a.begin(), a.end(), name) == a.end()) detail += "; only in data.val: " + name;
-  throw Error(Exit::data, "data.train has " + std::to_string(train.classes()) +
-                              " classes and data.val " + std::to_string(val.classes()) +
-                              "; they must be the same" + detail);
 }
 
 std::string describe_shape(const models::InputShape& shape) {
@@ -50,36 +26,32 @@ std::string describe_shape(const models::InputShape& shape) {
          std::to_string(shape.channels) + (shape.channels == 1 ? " channel" : " channels");
 }
 
-std::int64_t worker_count(const config::Auto<std::int64_t>& workers, at::Device device) {
-  if (workers) return *workers;
-  // On a CPU the training itself wants the cores.
-  const int cpus = cpu_limit();
-  return device.is_cuda() ? std::clamp(cpus - 1, 1, 16) : std::max(1, cpus / 4);
-}
-
 }  // namespace
 
-Session::Session(const config::Experiment& experiment, at::Device device, bool fresh)
+Session::Session(const config::Experiment& experiment, at::Device device,
+                 const SessionOptions& options)
     : experiment_(experiment), device_(device), strategy_(distributed::single_process()) {
   open_data();
-  build_model(fresh);
+  build_model(options.fresh);
   build_optimisation();
-  if (val_source_) build_evaluation();
+  choose_decode(options.decode);
+  if (val_) build_evaluation();
 }
 
 Session::~Session() = default;
 
 void Session::open_data() {
   const config::Data& data = experiment_.data;
-  train_source_ = data::make_source(data.train, experiment_.seed);
-  train_pipeline_ = make_pipeline(data.train, *train_source_);
+  train_ = engine::open_data(data.train, data.loader, experiment_.seed, /*augment=*/true);
+  bad_train_ =
+      std::make_unique<BadSamples>("train", train_.source->size(), data.loader.max_bad_share);
   if (data.val) {
-    val_source_ = data::make_source(*data.val, experiment_.seed);
-    val_pipeline_ = make_pipeline(*data.val, *val_source_);
-    require_same_classes(*train_source_, *val_source_);
+    val_ = engine::open_data(*data.val, data.loader, experiment_.seed, /*augment=*/false);
+    require_same_classes(*train_.source, *val_->source);
+    bad_val_ = std::make_unique<BadSamples>("val", val_->source->size(), data.loader.max_bad_share);
   }
   const std::int64_t global = experiment_.batch.global.value();
-  sampler_ = std::make_unique<data::Sampler>(train_source_->size(), global, data.loader.drop_last,
+  sampler_ = std::make_unique<data::Sampler>(train_.source->size(), global, data.loader.drop_last,
                                              /*shuffle=*/true, experiment_.seed, strategy_->rank(),
                                              strategy_->ranks());
   plan_ = make_plan(experiment_, *sampler_);
@@ -87,7 +59,7 @@ void Session::open_data() {
 
 std::int64_t Session::classes() const {
   const auto& wanted = common(experiment_.model).classes;
-  const std::int64_t has = train_source_->classes();
+  const std::int64_t has = train_.source->classes();
   if (wanted && *wanted < has) {
     throw Error(Exit::config, "model.classes is " + std::to_string(*wanted) +
                                   ", but data.train has " + std::to_string(has) + " classes");
@@ -99,8 +71,9 @@ void Session::build_model(bool fresh) {
   // A loader knows the input's size; this one delivers nothing and has plain memory, of which it
   // touches none.
   data::LoaderOptions options;
-  options.seed = experiment_.seed;
-  const data::Loader probe(*train_source_, *train_pipeline_, *sampler_, options);
+  options.samples = train_.samples;
+  options.on_bad_sample = experiment_.data.loader.on_bad_sample;
+  const data::Loader probe(*train_.source, *train_.pipeline, *sampler_, options);
   input_ = {probe.channels(), probe.height(), probe.width()};
   model_ = models::make_model(experiment_.model, input_, classes(), experiment_.seed);
   if (const auto& weights = common(experiment_.model).weights; weights && fresh)
@@ -138,10 +111,36 @@ void Session::build_optimisation() {
       {"", optimizer_.get()}, {"scaler.", scaler_.get()}, {"trainer.", trainer_.get()}});
 }
 
+// In what autocast would cast the first layer's input to: half of the bytes, and one pass less.
+at::ScalarType Session::input_type() const {
+  using config::PrecisionMode;
+  if (!device_.is_cuda()) return at::kFloat;
+  switch (experiment_.precision.mode) {
+    case PrecisionMode::bf16:
+      return at::kBFloat16;
+    case PrecisionMode::fp16:
+      return at::kHalf;
+    default:
+      return at::kFloat;
+  }
+}
+
+void Session::choose_decode(std::optional<config::Decode> resumed) {
+  decode_ = engine::choose_decode(experiment_, train_, *sampler_, feed_options(/*training=*/true),
+                                  resumed);
+}
+
 void Session::build_evaluation() {
+  const config::Loader& config = experiment_.data.loader;
+  data::LoaderOptions loader = val_->loader_options(config, device_.is_cuda());
+  // A sample that stands in for another would be counted twice.
+  if (loader.on_bad_sample == config::BadSample::replace)
+    loader.on_bad_sample = config::BadSample::skip;
+  loader.leave_jpeg = decode_.decode == config::Decode::gpu &&
+                      why_no_gpu_decoding(*val_, config, *sampler_, device_).empty();
   evaluator_ = std::make_unique<Evaluator>(
-      EvaluatorParts{*model_, *objective_, *strategy_, *val_source_, *val_pipeline_},
-      experiment_.precision, experiment_.batch.evaluate.value(), loader_options(),
+      EvaluatorParts{*model_, *objective_, *strategy_, *val_->source, *val_->pipeline, *bad_val_},
+      experiment_.precision, experiment_.batch.evaluate.value(), loader,
       feed_options(/*training=*/false));
   const models::InputShape evaluated = evaluator_->input_shape();
   // Only the ResNets pool over whatever size is left.
@@ -155,21 +154,13 @@ void Session::build_evaluation() {
   }
 }
 
-data::LoaderOptions Session::loader_options() const {
-  data::LoaderOptions options;
-  options.workers = static_cast<int>(worker_count(experiment_.data.loader.workers, device_));
-  options.prefetch = static_cast<int>(experiment_.data.loader.prefetch);
-  options.seed = experiment_.seed;
-  if (device_.is_cuda()) options.allocate = data::host_allocator(/*pinned=*/true);
-  return options;
-}
-
 data::FeedOptions Session::feed_options(bool training) const {
   data::FeedOptions options;
   options.device = device_;
   options.memory_format = memory_format_;
   options.classes = classes();
   options.seed = experiment_.seed;
+  options.type = input_type();
   if (training) options.mix = experiment_.data.mix;
   return options;
 }
@@ -184,26 +175,29 @@ nlohmann::json Session::identity() const {
   return {{"batch.global", experiment_.batch.global.value()},
           {"seed", experiment_.seed},
           {"data.loader.drop_last", experiment_.data.loader.drop_last},
-          {"data.train samples", train_source_->size()},
-          {"data.train contents", std::to_string(train_source_->fingerprint())},
-          {"data.train classes", train_source_->class_names()}};
+          {"data.loader.decode", name_of(decode_.decode)},
+          {"data.train samples", train_.source->size()},
+          {"data.train contents", std::to_string(train_.source->fingerprint())},
+          {"data.train classes", train_.source->class_names()}};
 }
 
 void Session::start(std::int64_t first, std::int64_t last) {
-  data::LoaderOptions options = loader_options();
+  data::LoaderOptions options = train_.loader_options(experiment_.data.loader, device_.is_cuda());
   options.first_step = first;
   options.last_step = last;
-  loader_ = std::make_unique<data::Loader>(*train_source_, *train_pipeline_, *sampler_, options);
-  feed_ = std::make_unique<data::Feed>(*loader_, train_pipeline_->normalisation(),
-                                       train_pipeline_->erases(), feed_options(/*training=*/true));
+  options.leave_jpeg = decode_.decode == config::Decode::gpu;
+  loader_ = std::make_unique<data::Loader>(*train_.source, *train_.pipeline, *sampler_, options);
+  feed_ = std::make_unique<data::Feed>(*loader_, train_.pipeline->normalisation(),
+                                       train_.pipeline->erases(), feed_options(/*training=*/true));
 }
 
 std::vector<std::string> Session::describe() const {
   std::int64_t parameters = 0;
   for (const NamedTensor& parameter : model_->parameters()) parameters += parameter.value.numel();
   const config::Batch& batch = experiment_.batch;
-  std::vector<std::string> lines{"data.train: " + train_source_->describe()};
-  if (val_source_) lines.push_back("data.val: " + val_source_->describe());
+  std::vector<std::string> lines{"data.train: " + train_.source->describe()};
+  if (val_) lines.push_back("data.val: " + val_->source->describe());
+  if (!decode_.line.empty()) lines.push_back(decode_.line);
   lines.push_back("model: " + std::to_string(parameters) + " parameters, " +
                   std::to_string(classes()) + " classes");
   lines.push_back("batch: " + std::to_string(*batch.global) + " = " + std::to_string(*batch.micro) +

@@ -11,9 +11,12 @@
 #include "data/feed.h"
 #include "data/loader.h"
 #include "distributed/strategy.h"
+#include "engine/bad_samples.h"
 #include "engine/bundle.h"
+#include "engine/decode_choice.h"
 #include "engine/device.h"
 #include "engine/evaluation.h"
+#include "engine/opened_data.h"
 #include "engine/plan.h"
 #include "engine/trainer.h"
 #include "models/model.h"
@@ -25,12 +28,19 @@
 
 namespace trainer::engine {
 
+struct SessionOptions {
+  // A run that does not continue from a checkpoint: model.weights are loaded where the experiment
+  // names some.
+  bool fresh = true;
+  // Where the run that is continued decoded its images.
+  std::optional<config::Decode> decode;
+};
+
 class Session {
  public:
   // Opens the data, builds the model and everything around it on `device`. Throws Error (config,
-  // data, device, out_of_memory) naming the setting or the file. With `fresh`, a run that does not
-  // continue from a checkpoint, model.weights are loaded where the experiment names some.
-  Session(const config::Experiment& experiment, at::Device device, bool fresh);
+  // data, device, out_of_memory) naming the setting or the file.
+  Session(const config::Experiment& experiment, at::Device device, const SessionOptions& options);
   ~Session();
 
   const Plan& plan() const { return plan_; }
@@ -50,7 +60,9 @@ class Session {
   // Starts bringing batches from step `first` on. Before the first next_batch, once.
   void start(std::int64_t first, std::int64_t last);
   const data::StepBatch* next_batch() { return feed_->next(); }
-  data::LoaderTimes take_data_times() { return feed_->take_times(); }
+  data::FeedTimes take_data_times() { return feed_->take_times(); }
+  BadSamples& bad_train() { return *bad_train_; }
+  BadSamples* bad_val() { return bad_val_.get(); }  // null without data.val
 
   // Lines for the log: data, model, steps.
   std::vector<std::string> describe() const;
@@ -59,8 +71,9 @@ class Session {
   void open_data();
   void build_model(bool fresh);
   void build_optimisation();
+  void choose_decode(std::optional<config::Decode> resumed);
   void build_evaluation();
-  data::LoaderOptions loader_options() const;
+  at::ScalarType input_type() const;
   data::FeedOptions feed_options(bool training) const;
   std::int64_t classes() const;
 
@@ -69,9 +82,11 @@ class Session {
   at::MemoryFormat memory_format_ = at::MemoryFormat::Contiguous;
   models::InputShape input_;  // of data.train, which the model is built for
   std::unique_ptr<distributed::Strategy> strategy_;
-  std::unique_ptr<data::Source> train_source_, val_source_;
-  std::unique_ptr<data::Pipeline> train_pipeline_, val_pipeline_;
+  OpenedData train_;
+  std::optional<OpenedData> val_;
+  std::unique_ptr<BadSamples> bad_train_, bad_val_;
   std::unique_ptr<data::Sampler> sampler_;
+  DecodeChoice decode_;
   std::unique_ptr<data::Loader> loader_;
   std::unique_ptr<data::Feed> feed_;
   Plan plan_;

@@ -1,23 +1,23 @@
 #include "engine/train.h"
 
-#include <c10/util/Exception.h>
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdio>
 #include <limits>
-#include <new>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
 #include "engine/device.h"
 #include "engine/dry_run.h"
+#include "engine/failures.h"
 #include "engine/loop.h"
 #include "engine/session.h"
 #include "engine/signals.h"
 #include "memory/memory.h"
+#include "monitor/json_lines.h"
 #include "monitor/run_folder.h"
 #include "monitor/sinks.h"
 #include "precision/precision.h"
@@ -82,6 +82,15 @@ void check_identity(const nlohmann::json& then, const nlohmann::json& now, bool 
                     "--output to start afresh.");
   }
   log::warning("continuing although the experiment has changed:" + differences);
+}
+
+// Where the run that is continued decoded its images; runs of earlier versions did so on the CPU.
+std::optional<config::Decode> decode_of(const std::optional<checkpoint::Loaded>& checkpoint) {
+  if (!checkpoint) return std::nullopt;
+  const auto identity = checkpoint->values.value("identity", nlohmann::json::object());
+  return identity.value("data.loader.decode", "cpu") == name_of(config::Decode::gpu)
+             ? config::Decode::gpu
+             : config::Decode::cpu;
 }
 
 Progress restore(const checkpoint::Loaded& checkpoint, Session& session, bool allow_changes) {
@@ -169,6 +178,14 @@ Exit train_in(const TrainOptions& options, const ChosenDevice& device, Session& 
   auto sinks = make_sinks(experiment.log, folder, session.plan(), progress.step);
   checkpoint::Store store({folder.checkpoints(), experiment.checkpoint.keep});
   log::info("output: " + folder.path().string());
+  monitor::JsonLines bad_samples(folder.path() / "bad_samples.jsonl", progress.step, /*late=*/true,
+                                 [&session](const nlohmann::json& line) {
+                                   session.bad_train().remember(line);
+                                   if (session.bad_val() != nullptr)
+                                     session.bad_val()->remember(line);
+                                 });
+  session.bad_train().write_to(&bad_samples);
+  if (session.bad_val() != nullptr) session.bad_val()->write_to(&bad_samples);
 
   const std::int64_t last = session.plan().total_steps > 0
                                 ? session.plan().total_steps
@@ -203,12 +220,12 @@ int train_checked(const TrainOptions& options) {
   memory::configure(experiment.memory);
   precision::configure(experiment.precision, device.device, experiment.deterministic);
   if (options.dry_run) {
-    Session session(experiment, device.device, /*fresh=*/true);
+    Session session(experiment, device.device, {});
     return dry_run(experiment, session);
   }
   install_signal_handlers();
   Origin origin = find_origin(options);
-  Session session(experiment, device.device, /*fresh=*/!origin.checkpoint);
+  Session session(experiment, device.device, {!origin.checkpoint, decode_of(origin.checkpoint)});
   for (const std::string& line : session.describe()) log::info(line);
   Progress progress;
   if (origin.checkpoint) {
@@ -224,24 +241,8 @@ int train_checked(const TrainOptions& options) {
 
 }  // namespace
 
-// Failures of the libraries below become ours here, once: nothing of LibTorch's types leaves.
-int train(const TrainOptions& options) try {
-  return train_checked(options);
-} catch (const c10::OutOfMemoryError& failure) {
-  throw Error(Exit::out_of_memory, std::string("out of memory before the first step: ") +
-                                       failure.what_without_backtrace());
-} catch (const std::bad_alloc&) {
-  throw Error(Exit::out_of_memory,
-              "out of host memory; a smaller data.loader.prefetch or batch.micro needs less");
-} catch (const c10::Error& failure) {
-  const std::string message = failure.what_without_backtrace();
-  if (message.find("can't allocate memory") != std::string::npos) {
-    throw Error(Exit::out_of_memory,
-                "out of host memory; a smaller batch.micro needs less. " + message);
-  }
-  if (message.find("CUDA") != std::string::npos || message.find("cuDNN") != std::string::npos)
-    throw Error(Exit::device, message);
-  throw;
+int train(const TrainOptions& options) {
+  return with_own_failures([&options] { return train_checked(options); });
 }
 
 }  // namespace trainer::engine

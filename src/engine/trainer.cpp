@@ -62,7 +62,7 @@ at::Tensor Trainer::step(const data::StepBatch& batch, std::int64_t micro) {
   const std::int64_t size = batch.size();
   for (std::int64_t begin = 0; begin < size; begin += micro) {
     const std::int64_t end = std::min(begin + micro, size);
-    accumulate(batch.micro(begin, end), batch.place().global.size(), end == size);
+    accumulate(batch.micro(begin, end), batch.weight(), end == size);
   }
   return finish_step();
 }
@@ -77,7 +77,7 @@ void Trainer::begin_step(std::int64_t step) {
   save_buffers();
 }
 
-void Trainer::accumulate(const Batch& batch, std::int64_t global_samples, bool last) {
+void Trainer::accumulate(const Batch& batch, double total_weight, bool last) {
   parts_.strategy.before_forward(last);
   objectives::Losses losses;
   {
@@ -85,7 +85,7 @@ void Trainer::accumulate(const Batch& batch, std::int64_t global_samples, bool l
     losses = parts_.objective.loss(parts_.model.forward(batch.input), batch);
   }
   // The mean over the global batch, whatever the cut: each micro-batch adds its share of it.
-  const at::Tensor share = losses.loss_sum / static_cast<double>(global_samples);
+  const at::Tensor share = losses.loss_sum / total_weight;
   loss_.add_(share.detach());
   parts_.strategy.before_backward(last);
   (parts_.scaler.scales() ? share * parts_.scaler.scale() : share).backward();

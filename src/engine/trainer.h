@@ -53,7 +53,8 @@ class Trainer : public Stateful {
   // every micro-batch, then finish; or abandon at any point before finish, which puts back what the
   // forward passes changed.
   void begin_step(std::int64_t step);
-  void accumulate(const Batch& batch, std::int64_t global_samples, bool last);
+  // `total_weight` is that of all the step's samples.
+  void accumulate(const Batch& batch, double total_weight, bool last);
   at::Tensor finish_step();
   void abandon();
 

@@ -127,7 +127,7 @@ class WithoutGpu(TrainerTest):
 class Data(TrainerTest):
     def test_a_missing_folder_ends_with_4_and_names_it(self):
         config = self.config(self.config().read_text().replace(
-            "train: {kind: digits,", "train: {kind: image_folder, path: nowhere/at/all,"))
+            "train: {kind: digits,", "train: {kind: image_folder, channels: 1, path: nowhere/at/all,"))
         result = self.train(config, self.folder / "run", expect=4)
         self.assertIn("nowhere/at/all", result.stderr)
 
@@ -243,7 +243,7 @@ class Checkpoints(TrainerTest):
     def test_a_full_disk_ends_with_9_and_keeps_the_previous_checkpoint(self):
         disk = self.folder / "disk"
         disk.mkdir()
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", disk],
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=760k", "tmpfs", disk],
                           capture_output=True).returncode != 0:
             self.skipTest("needs the right to mount a small tmpfs")
         self.addCleanup(subprocess.run, ["umount", "-l", str(disk)])

@@ -86,7 +86,8 @@ def records(run):
 
 
 # What depends on the machine's speed and memory, not on the training.
-MEASURED = ("seconds", "step_ms", "data_wait_ms", "samples_per_s", "read_mb_s", "mem_host", "mem_allocated",
+MEASURED = ("seconds", "step_ms", "data_wait_ms", "data_read_ms",
+            "data_decode_ms", "data_transform_ms", "data_deliver_ms", "samples_per_s", "read_mb_s", "mem_host", "mem_allocated",
             "mem_peak", "mem_reserved")
 
 

@@ -16,22 +16,30 @@ namespace trainer::engine {
 // A step's samples that are on the device already.
 class FixedBatch : public data::StepBatch {
  public:
-  FixedBatch(std::int64_t step, at::Tensor input, at::Tensor target)
-      : step_(step), input_(std::move(input)), target_(std::move(target)) {
+  // With `weight`, float32 [n], of the samples; else all count 1.
+  FixedBatch(std::int64_t step, at::Tensor input, at::Tensor target, at::Tensor weight = {})
+      : step_(step),
+        input_(std::move(input)),
+        target_(std::move(target)),
+        weight_(std::move(weight)) {
     place_.global = place_.share = {0, input_.size(0)};
+    if (!weight_.defined())
+      weight_ = at::ones({input_.size(0)}, input_.options().dtype(at::kFloat));
   }
   std::int64_t step() const override { return step_; }
   const data::StepPlace& place() const override { return place_; }
   std::int64_t size() const override { return input_.size(0); }
+  double weight() const override { return weight_.sum().item<double>(); }
+  const std::vector<data::BadSample>& bad() const override { return bad_; }
   Batch micro(std::int64_t begin, std::int64_t end) const override {
-    return {input_.slice(0, begin, end), target_.slice(0, begin, end),
-            at::ones({end - begin}, at::TensorOptions().dtype(at::kFloat).device(input_.device())),
+    return {input_.slice(0, begin, end), target_.slice(0, begin, end), weight_.slice(0, begin, end),
             begin};
   }
 
  private:
   std::int64_t step_;
-  at::Tensor input_, target_;
+  at::Tensor input_, target_, weight_;
+  std::vector<data::BadSample> bad_;
   data::StepPlace place_;
 };
 

@@ -1,6 +1,7 @@
 #include "engine/trainer.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -104,6 +105,27 @@ TEST(Trainer, LossDoesNotDependOnTheCut) {
                     1e-5 * whole[static_cast<std::size_t>(step)])
             << "micro " << micro << ", step " << step;
     }
+  }
+}
+
+// The mean is over weights: a sample of weight 2 counts as two, one of weight 0 not at all.
+TEST(Trainer, WeightsAreRepetitions) {
+  RigOptions options = small_mlp();
+  Rig weighted(options);
+  Rig repeated(options);
+  for (std::int64_t step = 0; step < 5; ++step) {
+    const Batch all = weighted.batch(step).micro(0, 8);
+    const at::Tensor weight = at::tensor({1, 0, 2, 1, 0, 3, 1, 1}, at::kFloat);
+    const at::Tensor rows = at::tensor({0, 2, 2, 3, 5, 5, 5, 6, 7}, at::kLong);
+    const auto loss =
+        static_cast<double>(weighted.step(FixedBatch(step, all.input, all.target, weight), 3).loss);
+    const auto wanted =
+        static_cast<double>(repeated
+                                .step(FixedBatch(step, all.input.index_select(0, rows),
+                                                 all.target.index_select(0, rows)),
+                                      9)
+                                .loss);
+    EXPECT_NEAR(loss, wanted, 1e-5 * wanted) << step;
   }
 }
 

@@ -1,0 +1,13 @@
+// `trainer data inspect|pack|split`.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace trainer::cli {
+
+// `code` gets the exit code when the command runs.
+void add_data_command(CLI::App& app, int& code);
+
+}  // namespace trainer::cli

@@ -1,0 +1,119 @@
+#include "engine/decode_choice.h"
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+
+#include "core/error.h"
+
+namespace trainer::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using config::Decode;
+
+constexpr double kProbeSeconds = 0.7;
+constexpr std::int64_t kProbeSteps = 200;
+
+double seconds_since(Clock::time_point started) {
+  return std::chrono::duration<double>(Clock::now() - started).count();
+}
+
+data::LoaderOptions probe_options(const OpenedData& data, const config::Loader& config,
+                                  Decode decode) {
+  data::LoaderOptions options = data.loader_options(config, /*cuda=*/true);
+  options.leave_jpeg = decode == Decode::gpu;
+  return options;
+}
+
+// Images a second that arrive on the device. The first batch, which pays for starting, does not
+// count.
+double measure(const config::Experiment& experiment, const OpenedData& data,
+               const data::Sampler& sampler, const data::FeedOptions& feed_options, Decode decode) {
+  data::LoaderOptions options = probe_options(data, experiment.data.loader, decode);
+  options.last_step = kProbeSteps;
+  data::Loader loader(*data.source, *data.pipeline, sampler, options);
+  data::Feed feed(loader, data.pipeline->normalisation(), data.pipeline->erases(), feed_options);
+  feed.next();
+  const auto started = Clock::now();
+  std::int64_t images = 0;
+  double seconds = 0;
+  while (seconds < kProbeSeconds) {
+    const data::StepBatch* batch = feed.next();
+    if (batch == nullptr) break;
+    images += batch->size();
+    seconds = seconds_since(started);
+  }
+  return seconds > 0 ? static_cast<double>(images) / seconds : 0;
+}
+
+std::string rate(double images_per_second) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.0f images/s", images_per_second);
+  return text.data();
+}
+
+DecodeChoice measured(const config::Experiment& experiment, const OpenedData& train,
+                      const data::Sampler& sampler, const data::FeedOptions& feed) {
+  const double cpu = measure(experiment, train, sampler, feed, Decode::cpu);
+  const double gpu = measure(experiment, train, sampler, feed, Decode::gpu);
+  const Decode faster = gpu > cpu ? Decode::gpu : Decode::cpu;
+  return {faster, std::string("decode: ") + name_of(faster) + " (measured: gpu " + rate(gpu) +
+                      ", cpu " + rate(cpu) + "; data.loader.decode fixes it)"};
+}
+
+}  // namespace
+
+const char* name_of(Decode decode) {
+  switch (decode) {
+    case Decode::cpu:
+      return "cpu";
+    case Decode::gpu:
+      return "gpu";
+    default:
+      return "auto";
+  }
+}
+
+std::string why_no_gpu_decoding(const OpenedData& data, const config::Loader& loader,
+                                const data::Sampler& sampler, at::Device device) {
+  if (!data.source->encoded()) return "the source holds pixels, not image files";
+  if (const char* transform = data.pipeline->cpu_only())
+    return std::string("the GPU does not do ") + transform;
+  const auto* cache = std::get_if<config::RamCache>(&loader.cache);
+  if (cache != nullptr && cache->holds == config::CacheHolds::decoded)
+    return "data.loader.cache holds decoded samples";
+  data::LoaderOptions options;
+  options.samples = data.samples;
+  const data::Loader probe(*data.source, *data.pipeline, sampler, options);
+  return data::no_gpu_decoding(probe, device);
+}
+
+DecodeChoice choose_decode(const config::Experiment& experiment, const OpenedData& train,
+                           const data::Sampler& sampler, const data::FeedOptions& feed,
+                           std::optional<Decode> resumed) {
+  const config::Loader& loader = experiment.data.loader;
+  if (loader.decode == Decode::cpu) return {};
+  const bool automatic = loader.decode == Decode::automatic;
+  if (automatic && resumed == Decode::cpu) return {};
+  if (automatic && !feed.device.is_cuda()) return {};
+  const std::string reason = why_no_gpu_decoding(train, loader, sampler, feed.device);
+  if (!reason.empty()) {
+    const bool was_gpu = resumed == Decode::gpu;
+    if (automatic && !was_gpu)
+      return {Decode::cpu, train.source->encoded() ? "decode: cpu (" + reason + ")" : ""};
+    throw Error(Exit::device,
+                std::string(automatic ? "the run that is resumed decodes its images on the GPU, "
+                                        "which cannot be done here: "
+                                      : "data.loader.decode is gpu, which cannot be done here: ") +
+                    reason +
+                    (automatic ? "; set data.loader.decode: cpu and give --allow-changes"
+                               : "; set it to auto or cpu"));
+  }
+  if (!automatic || resumed) return {Decode::gpu, "decode: gpu"};
+  if (experiment.deterministic)
+    return {Decode::cpu, "decode: cpu (deterministic: a measurement would not repeat)"};
+  return measured(experiment, train, sampler, feed);
+}
+
+}  // namespace trainer::engine
