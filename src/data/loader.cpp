@@ -342,9 +342,8 @@ struct Loader::Impl {
       batch.weight = std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
     if (batch.size > 0 || slot.failure || batch.bad.empty()) return;
     slot.failure = std::make_exception_ptr(
-        Error(Exit::data,
-              "no sample of step " + std::to_string(batch.step + 1) + " could be used; the first is " +
-                              batch.bad[0].reason));
+        Error(Exit::data, "no sample of step " + std::to_string(batch.step + 1) +
+                              " could be used; the first is " + batch.bad[0].reason));
   }
 
   void remove(Slot& slot, std::int64_t row) const {

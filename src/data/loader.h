@@ -104,8 +104,8 @@ class Loader {
   // until `seek`; Error(data) too where no sample of a batch is left. At most slots() batches may
   // be held unreleased.
   const HostBatch* next();
-  // Makes row `row` of a batch that is held on this thread instead of leaving it to the GPU. A sample
-  // that turns out bad now is replaced, where bad samples do not end the run.
+  // Makes row `row` of a batch that is held on this thread instead of leaving it to the GPU. A
+  // sample that turns out bad now is replaced, where bad samples do not end the run.
   void make_here(const HostBatch& batch, std::int64_t row);
   // Gives the oldest slot back for filling.
   void release();
