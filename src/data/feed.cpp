@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -21,11 +22,14 @@
 #include "data/preparation.h"
 
 // Note [Delivery]: on CUDA a thread of its own brings the batches, in the order of the steps, to
-// two buffers in turn, on a stream of its own. It fills a buffer once the consumer has gone on to
-// the other one; the device then waits for the event that the consumer's stream recorded at that
-// moment, when all work on the buffer's old batch had been queued. The consumer's stream waits on
-// the device for the event of the delivery. All of it goes through c10's device-independent streams
-// and events, so that this file needs no CUDA header and the same code is compiled everywhere.
+// two buffers in turn, on a stream of its own. It queues the work for a buffer once the consumer
+// has gone on to the other one; the device then waits for the event that the consumer's stream
+// recorded at that moment, when all work on the buffer's old batch had been queued. The consumer's
+// stream waits on the device for the event of the delivery. So neither thread waits for the device:
+// the delivery looks now and then which slots the device has read, and only where the loader has no
+// other slot does it sleep until the oldest is free. (Waiting inside the CUDA driver would spin,
+// beside threads that launch kernels.) All of it goes through c10's device-independent streams and
+// events, so that this file needs no CUDA header and the same code is compiled everywhere.
 
 namespace trainer::data {
 namespace {
@@ -146,7 +150,6 @@ class Delivery : public Transport {
                  Buffer(preparation, device, loader.slot_bytes())} {
     if (loader.leaves_jpeg()) {
       std::string reason;
-      const c10::StreamGuard guard(stream_);
       decoder_ = BatchDecoder::create(loader, device, reason);
       if (!decoder_)
         throw Error(Exit::device, "JPEG files cannot be decoded on the GPU: " + reason);
@@ -163,14 +166,14 @@ class Delivery : public Transport {
     if (held_) {
       Buffer& last = buffers_[turn_];
       last.used.record(compute);
-      last.state = State::free;
+      last.full = false;
       turn_ = 1 - turn_;
       held_ = false;
       changed_.notify_all();
     }
     Buffer& buffer = buffers_[turn_];
-    changed_.wait(lock, [&] { return buffer.state == State::full || finished_; });
-    if (buffer.state != State::full) {
+    changed_.wait(lock, [&] { return buffer.full || finished_; });
+    if (!buffer.full) {
       if (failure_) std::rethrow_exception(failure_);
       return nullptr;
     }
@@ -187,7 +190,7 @@ class Delivery : public Transport {
     changed_.notify_all();
     if (thread_.joinable()) thread_.join();
     if (held_) buffers_[turn_].used.record(streams_.getStream(device_));
-    for (Buffer& buffer : buffers_) buffer.state = State::free;
+    for (Buffer& buffer : buffers_) buffer.full = false;
     held_ = finished_ = stopping_ = false;
     turn_ = 0;
     failure_ = nullptr;
@@ -200,7 +203,6 @@ class Delivery : public Transport {
   std::string decoder() const override { return decoder_ ? decoder_->describe() : ""; }
 
  private:
-  enum class State { free, full };
   struct Buffer {
     Buffer(const Preparation& preparation, at::Device device, std::size_t bytes)
         : memory(at::empty({static_cast<std::int64_t>(bytes)},
@@ -212,7 +214,7 @@ class Delivery : public Transport {
     c10::Event delivered;
     c10::Event used;  // by all work on the batch that was in it
     RawBatch batch;
-    State state = State::free;
+    bool full = false;
   };
 
   void start() {
@@ -223,51 +225,64 @@ class Delivery : public Transport {
   void deliver() {
     streams_.setDevice(device_);
     const c10::StreamGuard guard(stream_);
+    std::exception_ptr failure;
     try {
-      for (std::size_t turn = 0; deliver_into(buffers_[turn]); turn = 1 - turn) {
+      for (std::size_t turn = 0; is_free(buffers_[turn]) && deliver_into(buffers_[turn]);
+           turn = 1 - turn) {
       }
     } catch (...) {
-      const std::lock_guard lock(mutex_);
-      failure_ = std::current_exception();
+      failure = std::current_exception();
     }
+    release_slots(0);
     const std::lock_guard lock(mutex_);
+    failure_ = failure;
     finished_ = true;
     changed_.notify_all();
   }
 
-  // False at the end, and where the thread is to stop.
-  bool deliver_into(Buffer& buffer) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return buffer.state == State::free || stopping_; });
-      if (stopping_) return false;
+  // Waits until the consumer has gone on; false where the thread is to stop.
+  bool is_free(const Buffer& buffer) {
+    constexpr auto kBetweenLooks = std::chrono::milliseconds(1);
+    std::unique_lock lock(mutex_);
+    while (buffer.full && !stopping_) {
+      changed_.wait_for(lock, kBetweenLooks);
+      lock.unlock();
+      release_slots(loader_.slots());
+      lock.lock();
     }
+    return !stopping_;
+  }
+
+  // False at the end.
+  bool deliver_into(Buffer& buffer) {
+    release_slots(loader_.slots() - 1);
     const HostBatch* host = loader_.next();
     if (host == nullptr) return false;
     const auto started = Clock::now();
-    buffer.used.block(stream_);
     bring(*host, buffer);
     buffer.delivered.record(stream_);
-    // The slot may be filled again when the device has read it.
-    buffer.delivered.synchronize();
+    reading_.emplace_back(device_.type());
+    reading_.back().record(stream_);
     auto* data = static_cast<std::byte*>(buffer.memory.mutable_data_ptr());
-    opener_.open(*host, parts_of(data, *host, loader_, device_), buffer.batch);
-    loader_.release();
     const std::lock_guard lock(mutex_);
+    opener_.open(*host, parts_of(data, *host, loader_, device_), buffer.batch);
     deliver_ms_ += since(started);
-    buffer.state = State::full;
+    buffer.full = true;
     changed_.notify_all();
     return true;
   }
 
   void bring(const HostBatch& host, Buffer& buffer) {
-    if (!decoder_) return copy(host, buffer, 0, host.block.size());
+    if (!decoder_) {
+      buffer.used.block(stream_);
+      return copy(host, buffer, 0, host.block.size());
+    }
     auto* data = static_cast<std::byte*>(buffer.memory.mutable_data_ptr());
     const auto images = static_cast<std::size_t>(
         reinterpret_cast<const std::byte*>(host.images.data()) - host.block.data());
-    for (const std::int64_t row :
-         decoder_->decode(host, reinterpret_cast<std::uint8_t*>(data + images), stream_))
-      loader_.make_here(host, row);
+    const std::vector<std::int64_t>& refused = decoder_->decode(
+        host, reinterpret_cast<std::uint8_t*>(data + images), buffer.used, stream_);
+    for (const std::int64_t row : refused) loader_.make_here(host, row);
     copy(host, buffer, 0, images);
     const std::size_t each = host.images.size() / static_cast<std::size_t>(host.size);
     for (std::size_t row = 0; row < host.encoded.size(); ++row)
@@ -282,6 +297,19 @@ class Delivery : public Transport {
         .copy_(from, /*non_blocking=*/true);
   }
 
+  // Gives back the slots that the device has read, and sleeps until the oldest are read where more
+  // than `most` would still be held.
+  void release_slots(int most) {
+    while (!reading_.empty()) {
+      if (!reading_.front().query()) {
+        if (static_cast<int>(reading_.size()) <= most) return;
+        sleep_until_done(reading_.front());
+      }
+      reading_.pop_front();
+      loader_.release();
+    }
+  }
+
   Loader& loader_;
   Opener opener_;
   at::Device device_;
@@ -289,8 +317,9 @@ class Delivery : public Transport {
   c10::Stream stream_;
   std::unique_ptr<BatchDecoder> decoder_;  // where JPEG files are left to the GPU
   std::array<Buffer, 2> buffers_;
-  std::size_t turn_ = 0;  // the consumer's
-  bool held_ = false;     // the consumer has buffers_[turn_]
+  std::size_t turn_ = 0;            // the consumer's
+  bool held_ = false;               // the consumer has buffers_[turn_]
+  std::deque<c10::Event> reading_;  // of the held slots, oldest first; the thread's
 
   std::mutex mutex_;
   std::condition_variable changed_;

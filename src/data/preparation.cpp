@@ -1,5 +1,6 @@
 #include "data/preparation.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bitwise_xor.h>
@@ -18,6 +19,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "core/error.h"
@@ -87,8 +89,7 @@ Batch Preparation::make(const StepTensors& raw, std::int64_t size, std::int64_t 
   const Mixing how = mixing.value_or(Mixing{});
   Batch batch;
   batch.weight = (raw.weights.defined() ? raw.weights : ones_).narrow(0, begin, end - begin);
-  batch.input =
-      by_kernel() ? input_by_kernel(raw, size, begin, end, how) : input(raw, size, begin, end, how);
+  batch.input = input(raw, size, begin, end, how);
   batch.target = target(raw, size, begin, end, how);
   return batch;
 }
@@ -107,9 +108,76 @@ at::Tensor Preparation::target(const StepTensors& raw, std::int64_t size, std::i
   return blend(own, one_hot(other), mixing.lambda);
 }
 
-// Only element-wise operations whose rounding does not depend on an element's place.
+// CUDA's allocator keeps memory by itself.
+at::Tensor Preparation::empty_input(std::int64_t size) const {
+  constexpr std::size_t kMostKept = 4;
+  const std::array<std::int64_t, 4> sizes{size, channels_, height_, width_};
+  for (const at::Tensor& input : inputs_)
+    if (input.use_count() == 1 && input.sizes() == at::IntArrayRef(sizes)) return input;
+  at::Tensor input =
+      at::empty(sizes, at::TensorOptions(device_).dtype(type_).memory_format(format_));
+  if (!device_.is_cpu()) return input;
+  if (inputs_.size() == kMostKept) inputs_.erase(inputs_.begin());
+  inputs_.push_back(input);
+  return input;
+}
+
+Prepare Preparation::task_of(const StepTensors& raw, std::int64_t size, std::int64_t begin,
+                             std::int64_t end, const Mixing& mixing, at::Tensor& input) const {
+  Prepare task{};
+  task.images = raw.images.const_data_ptr<std::uint8_t>();
+  task.erase = erases_ ? raw.erase.const_data_ptr<std::int32_t>() : nullptr;
+  task.height = height_;
+  task.width = width_;
+  task.channels = channels_;
+  std::copy(shift_by_channel_.begin(), shift_by_channel_.end(), std::begin(task.shift));
+  std::copy(factor_by_channel_.begin(), factor_by_channel_.end(), std::begin(task.factor));
+  task.size = size;
+  task.begin = begin;
+  task.end = end;
+  task.mix = static_cast<int>(mixing.kind);
+  task.own = static_cast<float>(mixing.lambda);
+  task.other = static_cast<float>(1.0 - mixing.lambda);
+  task.box_top = mixing.box.top;
+  task.box_left = mixing.box.left;
+  task.box_height = mixing.box.height;
+  task.box_width = mixing.box.width;
+  task.channels_last = format_ == at::MemoryFormat::ChannelsLast;
+  task.type = type_ == at::kBFloat16 ? InputType::bfloat16
+              : type_ == at::kHalf   ? InputType::float16
+                                     : InputType::float32;
+  input = empty_input(end - begin);
+  task.input = input.mutable_data_ptr();
+  return task;
+}
+
 at::Tensor Preparation::input(const StepTensors& raw, std::int64_t size, std::int64_t begin,
                               std::int64_t end, const Mixing& mixing) const {
+  at::Tensor input;
+  if (device_.is_cpu()) {
+    const Prepare task = task_of(raw, size, begin, end, mixing, input);
+    at::parallel_for(0, end - begin, 1, [&task](std::int64_t first, std::int64_t last) {
+      prepare(task, first, last);
+    });
+    return input;
+  }
+#ifdef TRAINER_KERNELS
+  const c10::impl::VirtualGuardImpl streams(device_.type());
+  const char* failure = kernels::prepare(task_of(raw, size, begin, end, mixing, input),
+                                         streams.getStream(device_).native_handle());
+  if (failure != nullptr)
+    throw Error(Exit::device, std::string("preparing a batch on the GPU: ") + failure);
+  return input;
+#else
+  return input_by_operators(raw, size, begin, end, mixing);
+#endif
+}
+
+// On a GPU without kernels. Only element-wise operations whose rounding does not depend on an
+// element's place.
+at::Tensor Preparation::input_by_operators(const StepTensors& raw, std::int64_t size,
+                                           std::int64_t begin, std::int64_t end,
+                                           const Mixing& mixing) const {
   const std::int64_t n = end - begin;
   const at::Tensor values = floats(raw.images.narrow(0, begin, n),
                                    erases_ ? raw.erase.narrow(0, begin, n) : at::Tensor());
@@ -125,56 +193,6 @@ at::Tensor Preparation::input(const StepTensors& raw, std::int64_t size, std::in
   inside(values).copy_(inside(partner));
   return values.to(type_);
 }
-
-#ifdef TRAINER_KERNELS
-
-bool Preparation::by_kernel() const { return device_.is_cuda() && channels_ <= 4; }
-
-at::Tensor Preparation::input_by_kernel(const StepTensors& raw, std::int64_t size,
-                                        std::int64_t begin, std::int64_t end,
-                                        const Mixing& mixing) const {
-  kernels::Preparation how{};
-  how.images = raw.images.const_data_ptr<std::uint8_t>();
-  how.erase = erases_ ? raw.erase.const_data_ptr<std::int32_t>() : nullptr;
-  how.height = height_;
-  how.width = width_;
-  how.channels = channels_;
-  std::copy(shift_by_channel_.begin(), shift_by_channel_.end(), std::begin(how.shift));
-  std::copy(factor_by_channel_.begin(), factor_by_channel_.end(), std::begin(how.factor));
-  how.size = size;
-  how.begin = begin;
-  how.end = end;
-  how.mix = static_cast<int>(mixing.kind);
-  how.own = static_cast<float>(mixing.lambda);
-  how.other = static_cast<float>(1.0 - mixing.lambda);
-  how.box_top = mixing.box.top;
-  how.box_left = mixing.box.left;
-  how.box_height = mixing.box.height;
-  how.box_width = mixing.box.width;
-  how.channels_last = format_ == at::MemoryFormat::ChannelsLast;
-  how.type = type_ == at::kBFloat16 ? kernels::Type::bfloat16
-             : type_ == at::kHalf   ? kernels::Type::float16
-                                    : kernels::Type::float32;
-  at::Tensor input = at::empty({end - begin, channels_, height_, width_},
-                               at::TensorOptions(device_).dtype(type_).memory_format(format_));
-  how.input = input.mutable_data_ptr();
-  const c10::impl::VirtualGuardImpl streams(device_.type());
-  const char* failure = kernels::prepare(how, streams.getStream(device_).native_handle());
-  if (failure != nullptr)
-    throw Error(Exit::device, std::string("preparing a batch on the GPU: ") + failure);
-  return input;
-}
-
-#else
-
-bool Preparation::by_kernel() const { return false; }
-at::Tensor Preparation::input_by_kernel(const StepTensors& raw, std::int64_t size,
-                                        std::int64_t begin, std::int64_t end,
-                                        const Mixing& mixing) const {
-  return input(raw, size, begin, end, mixing);
-}
-
-#endif
 
 // Normalised, then erased.
 at::Tensor Preparation::floats(const at::Tensor& images, const at::Tensor& erase) const {

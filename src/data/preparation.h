@@ -10,6 +10,7 @@
 #include "data/feed.h"
 #include "data/loader.h"
 #include "data/mixing.h"
+#include "data/prepare.h"
 
 namespace trainer::data {
 
@@ -41,11 +42,13 @@ class Preparation {
              const std::optional<Mixing>& mixing) const;
 
  private:
-  bool by_kernel() const;
-  at::Tensor input_by_kernel(const StepTensors& raw, std::int64_t size, std::int64_t begin,
-                             std::int64_t end, const Mixing& mixing) const;
+  Prepare task_of(const StepTensors& raw, std::int64_t size, std::int64_t begin, std::int64_t end,
+                  const Mixing& mixing, at::Tensor& input) const;
   at::Tensor input(const StepTensors& raw, std::int64_t size, std::int64_t begin, std::int64_t end,
                    const Mixing& mixing) const;
+  at::Tensor empty_input(std::int64_t size) const;
+  at::Tensor input_by_operators(const StepTensors& raw, std::int64_t size, std::int64_t begin,
+                                std::int64_t end, const Mixing& mixing) const;
   at::Tensor target(const StepTensors& raw, std::int64_t size, std::int64_t begin, std::int64_t end,
                     const Mixing& mixing) const;
   at::Tensor partners(std::int64_t size, std::int64_t begin, std::int64_t end) const;
@@ -64,6 +67,8 @@ class Preparation {
   at::Tensor partner_;         // int64 [capacity]: 1, 0, 3, 2, ...
   at::Tensor rows_, columns_;  // int64 [height], [width]
   at::Tensor classes_;         // int64 [classes]
+  // On the CPU: inputs that were given out. Fresh memory of this size costs more than filling it.
+  mutable std::vector<at::Tensor> inputs_;
 };
 
 }  // namespace trainer::data

@@ -34,6 +34,7 @@ struct Row {
 
   double images_per_s() const { return rounded(static_cast<double>(measured.images)); }
   double mb_per_s() const { return rounded(static_cast<double>(measured.bytes) / 1e6); }
+  double cpus() const { return rounded(measured.cpu_seconds); }  // busy on average
 
  private:
   // The table and the JSON object show the same numbers.
@@ -43,12 +44,18 @@ struct Row {
 };
 
 void print_header() {
-  std::printf("%-10s %-7s %7s %14s %12s\n", "stage", "decode", "threads", "images/s", "MB/s");
+  std::printf("%-10s %-7s %7s %6s %14s %12s\n", "stage", "decode", "threads", "CPUs", "images/s",
+              "MB/s");
 }
 
 void print(const Row& row) {
-  std::printf("%-10s %-7s %7d %14.1f", row.stage.c_str(), row.decode ? name_of(*row.decode) : "",
-              row.threads, row.images_per_s());
+  std::printf("%-10s %-7s %7d", row.stage.c_str(), row.decode ? name_of(*row.decode) : "",
+              row.threads);
+  if (row.measured.cpu_seconds > 0)
+    std::printf(" %6.1f", row.cpus());
+  else
+    std::printf(" %6s", "");
+  std::printf(" %14.1f", row.images_per_s());
   if (row.measured.bytes > 0) std::printf(" %12.1f", row.mb_per_s());
   std::printf("\n");
   std::fflush(stdout);
@@ -61,6 +68,7 @@ nlohmann::json to_json(const Row& row) {
                       {"seconds", row.measured.seconds},
                       {"images_per_s", row.images_per_s()}};
   if (row.decode) json["decode"] = name_of(*row.decode);
+  if (row.measured.cpu_seconds > 0) json["cpus"] = row.cpus();
   if (row.measured.bytes > 0) {
     json["bytes"] = row.measured.bytes;
     json["mb_per_s"] = row.mb_per_s();
@@ -162,7 +170,7 @@ class Bench {
     constexpr const char* kReason = "training is on the CPU";
     if (applies("copy", device_.is_cuda(), kReason))
       add({"copy", std::nullopt, 1, measure_copy(rig_)});
-    if (!applies("delivered", device_.is_cuda(), kReason)) return;
+    if (!wants("delivered")) return;
     for (const Decode decode : decodes_)
       add({"delivered", shown(decode), rig_.threads(), measure_delivered(rig_, decode)});
   }

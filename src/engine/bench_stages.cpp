@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -208,15 +209,21 @@ const AnyBatch& present(const AnyBatch* batch) {
   return *batch;
 }
 
+double cpu_seconds() {
+  return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
+}
+
 // Counts what `next` returns, images, until the time is over.
 template <class Next>
 Measured count_images(double seconds, Next&& next) {
   Measured measured;
+  const double cpu_before = cpu_seconds();
   const auto started = Clock::now();
   do {
     measured.images += next();
     measured.seconds = since(started);
   } while (measured.seconds < seconds);
+  measured.cpu_seconds = cpu_seconds() - cpu_before;
   return measured;
 }
 
@@ -351,7 +358,11 @@ Measured measure_delivered(const BenchRig& rig, Decode decode) {
   options.device = rig.device;
   data::Feed feed(loader, rig.train.pipeline->normalisation(), rig.train.pipeline->erases(),
                   options);
-  const auto next = [&feed] { return present(feed.next()).size(); };
+  const auto next = [&feed] {
+    const data::StepBatch& batch = present(feed.next());
+    batch.micro(0, batch.size());
+    return batch.size();
+  };
   next();
   feed.take_times();
   Measured measured = count_images(rig.seconds, next);

@@ -19,6 +19,7 @@ struct Measured {
   // As the source keeps them; of `copy`, the batches'. 0 where the training step sets the pace, so
   // that batches made ahead would count.
   std::int64_t bytes = 0;
+  double cpu_seconds = 0;  // of all threads of the process; 0 where they do other things too
 };
 
 struct BenchRig {
@@ -43,8 +44,9 @@ DecodeAndTransform measure_decode_and_transform(const BenchRig& rig);
 // `decode` is cpu or gpu, as in the three below; gpu leaves to the GPU what it can decode.
 Measured measure_host(const BenchRig& rig, config::Decode decode);
 
-// On CUDA only, as `measure_delivered`.
+// On CUDA only.
 Measured measure_copy(const BenchRig& rig);
+// As model input on the device, normalised.
 Measured measure_delivered(const BenchRig& rig, config::Decode decode);
 
 // These build the model.

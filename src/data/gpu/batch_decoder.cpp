@@ -2,9 +2,13 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "core/error.h"
@@ -12,8 +16,11 @@
 #include "data/gpu/nvjpeg.h"
 #include "data/images/filter.h"
 
-// Note [Chunks]: a batch is decoded in chunks whose pictures fit in one piece of device memory, the
-// arena. Everything is queued on one stream, so that a chunk may use the memory of the one before.
+// Note [Chunks]: a batch is decoded in chunks whose pictures fit in one piece of device memory, an
+// arena. Two arenas are used in turn, so that a chunk is decoded while the kernels of the one
+// before run; the host waits until those of the chunk before that are done (nvJPEG's hardware does
+// not wait for what is queued on a stream before it writes). Decoding has a stream of its own,
+// since it need not wait until the batch's memory is free, as the kernels must.
 
 namespace trainer::data {
 
@@ -22,7 +29,8 @@ namespace trainer::data {
 namespace {
 
 constexpr std::size_t kArenaBytes = std::size_t{512} << 20;
-constexpr std::size_t kMostInChunk = 256;
+// The kernels of one chunk run while the next one is decoded.
+constexpr std::size_t kMostInChunk = 128;
 constexpr std::size_t kAlignment = 256;
 
 std::size_t aligned(std::size_t bytes) {
@@ -40,9 +48,6 @@ kernels::Picture picture_of(const EncodedJpeg& jpeg) {
   kernels::Picture picture{};
   picture.height = jpeg.layout.height;
   picture.width = jpeg.layout.width;
-  picture.components = jpeg.layout.components;
-  picture.across = jpeg.layout.horizontal;
-  picture.down = jpeg.layout.vertical;
   picture.orientation = jpeg.orientation;
   picture.region_top = region.top;
   picture.region_left = region.left;
@@ -108,18 +113,19 @@ class Arena {
 // Gives the picture and its task their addresses; with a null arena, counts.
 void place(kernels::Picture& picture, JpegTask& task, int channels, Arena& arena) {
   const JpegLayout& layout = task.layout;
-  const std::size_t chroma = area(layout.chroma_height(), layout.chroma_width());
-  task.planes[0] = arena.take<std::uint8_t>(area(layout.height, layout.width));
-  if (layout.components == 3) {
-    task.planes[1] = arena.take<std::uint8_t>(chroma);
-    task.planes[2] = arena.take<std::uint8_t>(chroma);
-  }
-  picture.luma = task.planes[0];
-  picture.blue = task.planes[1];
-  picture.red = task.planes[2];
   const auto depth = static_cast<std::size_t>(channels);
-  picture.region =
-      arena.take<std::uint8_t>(area(picture.region_height, picture.region_width) * depth);
+  task.pixels = arena.take<std::uint8_t>(3 * area(layout.height, layout.width));
+  picture.pixels = task.pixels;
+  picture.turned = picture.orientation != 1 || channels != 3 ? 1 : 0;
+  if (picture.turned != 0) {
+    picture.region =
+        arena.take<std::uint8_t>(area(picture.region_height, picture.region_width) * depth);
+    picture.region_stride = picture.region_width * channels;
+  } else {
+    picture.region = task.pixels + 3 * (area(picture.region_top, layout.width) +
+                                        static_cast<std::size_t>(picture.region_left));
+    picture.region_stride = 3 * layout.width;
+  }
   picture.between =
       arena.take<std::uint8_t>(static_cast<std::size_t>(between_pixels(picture)) * depth);
   picture.rows = arena.take<std::int32_t>(area(picture.window_height, 2 + picture.row_taps));
@@ -134,7 +140,11 @@ struct BatchDecoder::Impl {
         device(device_),
         height(loader.height()),
         width(loader.width()),
-        channels(loader.channels()) {
+        channels(loader.channels()),
+        decode_stream(c10::impl::VirtualGuardImpl(device_.type())
+                          .getStreamFromGlobalPool(device_, /*isHighPriority=*/false)),
+        decoded{c10::Event(device_.type()), c10::Event(device_.type())},
+        kernels_done{c10::Event(device_.type()), c10::Event(device_.type())} {
     const std::size_t bytes =
         static_cast<std::size_t>(loader.capacity()) * sizeof(kernels::Picture);
     host_pictures = host_allocator(/*pinned=*/true)(bytes);
@@ -160,7 +170,7 @@ struct BatchDecoder::Impl {
       const EncodedJpeg& jpeg = batch.encoded[static_cast<std::size_t>(row)];
       if (!jpeg.present) continue;
       kernels::Picture picture = picture_of(jpeg);
-      JpegTask task{jpeg.bytes, jpeg.layout, {}};
+      JpegTask task{jpeg.bytes, jpeg.layout};
       Arena with = counter;
       place(picture, task, channels, with);
       if (!rows.empty() && with.used() > kArenaBytes) break;
@@ -168,13 +178,22 @@ struct BatchDecoder::Impl {
       rows.push_back(row);
       tasks.push_back(task);
     }
-    if (counter.used() > static_cast<std::size_t>(arena.defined() ? arena.numel() : 0))
-      arena = device_bytes(std::max(counter.used() + counter.used() / 8, kArenaBytes / 4));
+    needed_bytes = counter.used();
     return row;
   }
 
+  // The arena whose turn it is, large enough and in nobody's use.
+  std::byte* next_arena() {
+    turn = 1 - turn;
+    at::Tensor& memory = arenas[turn];
+    sleep_until_done(kernels_done[turn]);
+    if (!memory.defined() || needed_bytes > static_cast<std::size_t>(memory.numel()))
+      memory = device_bytes(std::max(needed_bytes + needed_bytes / 8, kArenaBytes / 8));
+    return static_cast<std::byte*>(memory.mutable_data_ptr());
+  }
+
   void make_chunk(const HostBatch& batch, std::uint8_t* images, const c10::Stream& stream) {
-    Arena memory(static_cast<std::byte*>(arena.mutable_data_ptr()));
+    Arena memory(next_arena());
     kernels::Largest largest;
     kernels::Picture* first = pictures() + done;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -183,16 +202,19 @@ struct BatchDecoder::Impl {
       place(picture, tasks[i], channels, memory);
       picture.image = images + static_cast<std::size_t>(rows[i]) * area(height, width) *
                                    static_cast<std::size_t>(channels);
-      largest.region_pixels =
-          std::max(largest.region_pixels, picture.region_height * picture.region_width);
+      if (picture.turned != 0)
+        largest.turned_pixels =
+            std::max(largest.turned_pixels, picture.region_height * picture.region_width);
       largest.between_pixels = std::max(largest.between_pixels, between_pixels(picture));
       largest.taps = std::max({largest.taps, picture.window_height, picture.window_width});
       for (const int which : picture.order) largest.jitter = largest.jitter || which >= 0;
     }
-    if (!decoder->decode(tasks, stream.native_handle())) {
+    if (!decoder->decode(tasks, decode_stream.native_handle())) {
       refused.insert(refused.end(), rows.begin(), rows.end());
       return;
     }
+    decoded[turn].record(decode_stream);
+    decoded[turn].block(stream);
     const auto size = static_cast<std::int64_t>(sizeof(kernels::Picture));
     const auto count = static_cast<std::int64_t>(rows.size());
     const at::Tensor to = device_pictures.narrow(0, done * size, count * size);
@@ -202,6 +224,7 @@ struct BatchDecoder::Impl {
                                          stream.native_handle());
     if (failure != nullptr)
       throw Error(Exit::device, std::string("decoding images on the GPU: ") + failure);
+    kernels_done[turn].record(stream);
     done += count;
   }
 
@@ -210,8 +233,12 @@ struct BatchDecoder::Impl {
   int height, width, channels;
   HostMemory host_pictures;
   at::Tensor device_pictures;
-  at::Tensor arena;
-  std::int64_t done = 0;  // pictures of the batch that are queued
+  std::array<at::Tensor, 2> arenas;
+  c10::Stream decode_stream;
+  std::array<c10::Event, 2> decoded, kernels_done;  // of the chunk in the arena
+  std::size_t turn = 0;
+  std::size_t needed_bytes = 0;  // of the chunk that was collected
+  std::int64_t done = 0;         // pictures of the batch that are queued
   std::vector<std::int64_t> rows;
   std::vector<JpegTask> tasks;
   std::vector<std::int64_t> refused;
@@ -228,8 +255,9 @@ std::unique_ptr<BatchDecoder> BatchDecoder::create(const Loader& loader, c10::De
 std::string BatchDecoder::describe() const { return "nvJPEG (" + impl_->decoder->describe() + ")"; }
 
 const std::vector<std::int64_t>& BatchDecoder::decode(const HostBatch& batch, std::uint8_t* images,
-                                                      const c10::Stream& stream) {
+                                                      c10::Event& free, const c10::Stream& stream) {
   Impl& impl = *impl_;
+  free.block(stream);
   impl.refused.clear();
   impl.done = 0;
   for (std::int64_t row = 0; row < batch.size;) {
@@ -249,12 +277,16 @@ std::unique_ptr<BatchDecoder> BatchDecoder::create(const Loader&, c10::Device,
   return nullptr;
 }
 std::string BatchDecoder::describe() const { return {}; }
-const std::vector<std::int64_t>& BatchDecoder::decode(const HostBatch&, std::uint8_t*,
+const std::vector<std::int64_t>& BatchDecoder::decode(const HostBatch&, std::uint8_t*, c10::Event&,
                                                       const c10::Stream&) {
   throw std::logic_error("BatchDecoder: there is none in this build");
 }
 
 #endif
+
+void sleep_until_done(const c10::Event& event) {
+  while (!event.query()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
 
 BatchDecoder::BatchDecoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 BatchDecoder::~BatchDecoder() = default;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
 #include <cstdint>
@@ -25,15 +26,19 @@ class BatchDecoder {
   // How it decodes, for the log.
   std::string describe() const;
   // Makes the encoded rows of `batch` in `images` (device memory, u8 [size, height, width,
-  // channels]) on `stream`, which is the current one. Returns before the GPU is done; `batch` must
-  // stay until it is. Gives the rows that the decoder refused.
+  // channels]) on `stream`, which is the current one, after `free`, which it makes the stream wait
+  // for. Returns before the GPU is done; `batch` must stay until it is. Gives the rows that the
+  // decoder refused.
   const std::vector<std::int64_t>& decode(const HostBatch& batch, std::uint8_t* images,
-                                          const c10::Stream& stream);
+                                          c10::Event& free, const c10::Stream& stream);
 
  private:
   struct Impl;
   explicit BatchDecoder(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// Waits without spinning, as the CUDA driver would.
+void sleep_until_done(const c10::Event& event);
 
 }  // namespace trainer::data

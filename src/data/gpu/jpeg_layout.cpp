@@ -1,6 +1,6 @@
 #include "data/gpu/jpeg_layout.h"
 
-#include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace trainer::data {
@@ -17,6 +17,7 @@ constexpr std::uint8_t kApp14 = 0xEE;
 
 struct Frame {
   JpegLayout layout;
+  int components = 0;
   std::array<std::uint8_t, 3> ids{};
 };
 
@@ -38,19 +39,19 @@ std::optional<Frame> read_frame(Bytes segment) {
   JpegLayout& layout = frame.layout;
   layout.height = segment[1] << 8 | segment[2];
   layout.width = segment[3] << 8 | segment[4];
-  layout.components = segment[5];
+  frame.components = segment[5];
   if (layout.height == 0 || layout.width == 0) return std::nullopt;
-  if (layout.components != 1 && layout.components != 3) return std::nullopt;
-  if (segment.size() < 6 + 3 * static_cast<std::size_t>(layout.components)) return std::nullopt;
+  if (frame.components != 1 && frame.components != 3) return std::nullopt;
+  if (segment.size() < 6 + 3 * static_cast<std::size_t>(frame.components)) return std::nullopt;
   std::array<int, 3> across{};
   std::array<int, 3> down{};
-  for (std::size_t i = 0; i < static_cast<std::size_t>(layout.components); ++i) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(frame.components); ++i) {
     frame.ids[i] = segment[6 + 3 * i];
     across[i] = segment[7 + 3 * i] >> 4;
     down[i] = segment[7 + 3 * i] & 15;
   }
   // One component alone is never subsampled, whatever its factors.
-  if (layout.components == 1) return frame;
+  if (frame.components == 1) return frame;
   if (across[1] != 1 || across[2] != 1 || down[1] != 1 || down[2] != 1) return std::nullopt;
   layout.horizontal = across[0];
   layout.vertical = down[0];
@@ -78,13 +79,6 @@ bool ends_whole(Bytes bytes) {
 
 }  // namespace
 
-std::size_t JpegLayout::bytes() const {
-  const auto luma = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
-  const auto chroma =
-      static_cast<std::size_t>(chroma_height()) * static_cast<std::size_t>(chroma_width());
-  return luma + (components == 3 ? 2 * chroma : 0);
-}
-
 std::optional<JpegLayout> hardware_layout(Bytes bytes) {
   if (bytes.size() < 4 || bytes[0] != 0xFF || bytes[1] != 0xD8 || !ends_whole(bytes))
     return std::nullopt;
@@ -108,9 +102,9 @@ std::optional<JpegLayout> hardware_layout(Bytes bytes) {
     } else if (marker > kSof0 && marker <= kSof15 && marker != kHuffmanTables) {
       return std::nullopt;  // another process than baseline
     } else if (marker == kSos) {
-      const bool one_scan = frame && !segment.empty() && segment[0] == frame->layout.components;
+      const bool one_scan = frame && !segment.empty() && segment[0] == frame->components;
       if (!one_scan) return std::nullopt;
-      if (frame->layout.components == 3 && !colours.is_ycc(frame->ids)) return std::nullopt;
+      if (frame->components == 3 && !colours.is_ycc(frame->ids)) return std::nullopt;
       return frame->layout;
     } else {
       read_application(marker, segment, colours);

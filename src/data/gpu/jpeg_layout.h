@@ -1,7 +1,6 @@
-// Whether nvJPEG's hardware can take a JPEG file, and how its planes lie. No torch, no CUDA here.
+// Whether nvJPEG's hardware can take a JPEG file. No torch, no CUDA here.
 #pragma once
 
-#include <array>
 #include <optional>
 
 #include "data/dataset.h"
@@ -13,13 +12,8 @@ namespace trainer::data {
 struct JpegLayout {
   int height = 0;  // as stored
   int width = 0;
-  int components = 3;  // 1 or 3
   int horizontal = 1;  // luma samples for one chroma sample across: 1 or 2
   int vertical = 1;    // and down: 1 or 2
-  int chroma_height() const { return (height + vertical - 1) / vertical; }
-  int chroma_width() const { return (width + horizontal - 1) / horizontal; }
-  // Bytes of all planes, each without padding.
-  std::size_t bytes() const;
 };
 
 // From the markers alone. nullopt where the hardware does not take it (progressive, CMYK, RGB,

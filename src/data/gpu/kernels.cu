@@ -20,7 +20,7 @@ const char* launched() {
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
-// --- JPEG planes to pixels -----------------------------------------------------------------------
+// --- orientation and channels --------------------------------------------------------------------
 struct Position {
   int y, x;
 };
@@ -41,67 +41,18 @@ __device__ Position stored(const Picture& picture, int y, int x) {
   }
 }
 
-// One plane of chroma.
-struct Chroma {
-  const std::uint8_t* plane;
-  int height, width;
-  __device__ int at(int y, int x) const {
-    y = min(max(y, 0), height - 1);
-    return plane[static_cast<size_t>(y) * width + x];
-  }
-};
-
-// libjpeg's triangle filter for chroma at half resolution ("fancy upsampling": the nearer sample
-// counts three quarters), with its roundings; what is narrower than three samples is repeated.
-__device__ int upsampled(const Chroma& chroma, int across, int down, int y, int x) {
-  const int row = down == 2 ? y >> 1 : y;
-  const int column = across == 2 ? x >> 1 : x;
-  if (across == 1 && down == 1) return chroma.at(row, column);
-  if (across == 2 && chroma.width <= 2) return chroma.at(row, column);
-  const int other_row = (y & 1) ? row + 1 : row - 1;
-  if (across == 1)
-    return (3 * chroma.at(row, column) + chroma.at(other_row, column) + ((y & 1) ? 2 : 1)) >> 2;
-  const bool odd = (x & 1) != 0;
-  const bool at_edge = odd ? column == chroma.width - 1 : column == 0;
-  const int other = odd ? column + 1 : column - 1;
-  if (down == 1) {
-    if (at_edge) return chroma.at(row, column);
-    return (3 * chroma.at(row, column) + chroma.at(row, other) + (odd ? 2 : 1)) >> 2;
-  }
-  const int here = 3 * chroma.at(row, column) + chroma.at(other_row, column);
-  const int bias = odd ? 7 : 8;
-  if (at_edge) return (4 * here + bias) >> 4;
-  return (3 * here + 3 * chroma.at(row, other) + chroma.at(other_row, other) + bias) >> 4;
-}
-
-// JFIF's YCbCr to RGB in 16-bit fixed point, as libjpeg rounds it.
-__device__ void to_rgb(int luma, int blue, int red, std::uint8_t* rgb) {
-  blue -= 128;
-  red -= 128;
-  rgb[0] = colour::clamp_byte(luma + ((91881 * red + 32768) >> 16));
-  rgb[1] = colour::clamp_byte(luma + ((-22554 * blue - 46802 * red + 32768) >> 16));
-  rgb[2] = colour::clamp_byte(luma + ((116130 * blue + 32768) >> 16));
-}
-
 template <int channels>
-__global__ void make_pixels(const Picture* pictures) {
+__global__ void turn(const Picture* pictures) {
   const Picture& picture = pictures[blockIdx.y];
   const int i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= picture.region_height * picture.region_width) return;
+  if (!picture.turned || i >= picture.region_height * picture.region_width) return;
   const Position at = stored(picture, picture.region_top + i / picture.region_width,
                              picture.region_left + i % picture.region_width);
-  const int luma = picture.luma[static_cast<size_t>(at.y) * picture.width + at.x];
-  std::uint8_t rgb[3] = {static_cast<std::uint8_t>(luma), static_cast<std::uint8_t>(luma),
-                         static_cast<std::uint8_t>(luma)};
-  if (picture.components == 3) {
-    const int height = (picture.height + picture.down - 1) / picture.down;
-    const int width = (picture.width + picture.across - 1) / picture.across;
-    to_rgb(luma, upsampled({picture.blue, height, width}, picture.across, picture.down, at.y, at.x),
-           upsampled({picture.red, height, width}, picture.across, picture.down, at.y, at.x), rgb);
-  }
+  const std::uint8_t* rgb =
+      picture.pixels + 3 * (static_cast<size_t>(at.y) * picture.width + at.x);
   std::uint8_t* to = picture.region + static_cast<size_t>(i) * channels;
   if (channels == 1) {
-    to[0] = picture.components == 1 ? rgb[0] : colour::luma(rgb);
+    to[0] = colour::luma(rgb);
   } else {
     for (int channel = 0; channel < 3; ++channel) to[channel] = rgb[channel];
   }
@@ -159,18 +110,17 @@ __device__ void convolve(const std::uint8_t* from, size_t step, const std::int32
     to[channel] = filter::round_off(sums[channel]);
 }
 
-// Pixel (y, x) after a pass across, or down, over rows of `width` pixels.
+// Pixel (y, x) after a pass across, or down, over rows that are `stride` bytes apart.
 template <int channels>
-__device__ void pass_across(const Picture& picture, const std::uint8_t* from, int width, int y,
+__device__ void pass_across(const Picture& picture, const std::uint8_t* from, int stride, int y,
                             int x, std::uint8_t* to) {
-  convolve<channels>(from + static_cast<size_t>(y) * width * channels, channels,
+  convolve<channels>(from + static_cast<size_t>(y) * stride, channels,
                      picture.columns + static_cast<size_t>(x) * (2 + picture.column_taps), to);
 }
 template <int channels>
-__device__ void pass_down(const Picture& picture, const std::uint8_t* from, int width, int y, int x,
-                          std::uint8_t* to) {
-  convolve<channels>(from + static_cast<size_t>(x) * channels,
-                     static_cast<size_t>(width) * channels,
+__device__ void pass_down(const Picture& picture, const std::uint8_t* from, int stride, int y,
+                          int x, std::uint8_t* to) {
+  convolve<channels>(from + static_cast<size_t>(x) * channels, static_cast<size_t>(stride),
                      picture.rows + static_cast<size_t>(y) * (2 + picture.row_taps), to);
 }
 
@@ -183,9 +133,9 @@ __global__ void resize_first(const Picture* pictures) {
   if (i >= height * width) return;
   std::uint8_t* to = picture.between + static_cast<size_t>(i) * channels;
   if (picture.columns_first)
-    pass_down<channels>(picture, picture.region, picture.region_width, i / width, i % width, to);
+    pass_down<channels>(picture, picture.region, picture.region_stride, i / width, i % width, to);
   else
-    pass_across<channels>(picture, picture.region, picture.region_width, i / width, i % width, to);
+    pass_across<channels>(picture, picture.region, picture.region_stride, i / width, i % width, to);
 }
 
 template <int channels>
@@ -199,9 +149,9 @@ __global__ void resize_second(const Picture* pictures, int height, int width) {
   if (y < 0 || y >= picture.window_height || x < 0 || x >= picture.window_width) {
     for (int channel = 0; channel < channels; ++channel) to[channel] = 0;
   } else if (picture.columns_first) {
-    pass_across<channels>(picture, picture.between, picture.region_width, y, x, to);
+    pass_across<channels>(picture, picture.between, picture.region_width * channels, y, x, to);
   } else {
-    pass_down<channels>(picture, picture.between, picture.window_width, y, x, to);
+    pass_down<channels>(picture, picture.between, picture.window_width * channels, y, x, to);
   }
 }
 
@@ -256,7 +206,8 @@ const char* build_with(const Picture* pictures, int count, const Largest& larges
                        int width, cudaStream_t stream) {
   const auto rows = static_cast<unsigned>(count);
   const auto grid = [rows](int items) { return dim3(blocks_for(items), rows); };
-  make_pixels<channels><<<grid(largest.region_pixels), kThreads, 0, stream>>>(pictures);
+  if (largest.turned_pixels > 0)
+    turn<channels><<<grid(largest.turned_pixels), kThreads, 0, stream>>>(pictures);
   make_all_taps<<<dim3(blocks_for(largest.taps), rows, 2), kThreads, 0, stream>>>(pictures);
   resize_first<channels><<<grid(largest.between_pixels), kThreads, 0, stream>>>(pictures);
   resize_second<channels><<<grid(height * width), kThreads, 0, stream>>>(pictures, height, width);
@@ -275,42 +226,19 @@ __device__ __nv_bfloat16 cast(float value) { return __float2bfloat16_rn(value); 
 template <>
 __device__ __half cast(float value) { return __float2half_rn(value); }
 
-__device__ bool erased(const Preparation& p, std::int64_t sample, int y, int x) {
-  if (p.erase == nullptr) return false;
-  const std::int32_t* box = p.erase + 4 * sample;
-  return y >= box[0] && y < box[0] + box[2] && x >= box[1] && x < box[1] + box[3];
-}
-
-// Normalised, then erased.
-__device__ float value_of(const Preparation& p, std::int64_t sample, int pixel, int y, int x,
-                          int channel) {
-  if (erased(p, sample, y, x)) return 0.0F;
-  const std::int64_t at =
-      (sample * p.height * p.width + pixel) * static_cast<std::int64_t>(p.channels) + channel;
-  return (static_cast<float>(p.images[at]) - p.shift[channel]) * p.factor[channel];
-}
-
 template <class T>
-__global__ void prepare_pixels(const Preparation p) {
-  const int pixels = p.height * p.width;
+__global__ void prepare_pixels(const Prepare task) {
+  const int pixels = task.height * task.width;
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= (p.end - p.begin) * pixels) return;
+  if (i >= (task.end - task.begin) * pixels) return;
   const std::int64_t row = i / pixels;
   const int pixel = static_cast<int>(i % pixels);
-  const int y = pixel / p.width;
-  const int x = pixel % p.width;
-  const std::int64_t sample = p.begin + row;
-  const std::int64_t partner = min(sample ^ 1, p.size - 1);
-  const bool from_partner = p.mix == 2 && y >= p.box_top && y < p.box_top + p.box_height &&
-                            x >= p.box_left && x < p.box_left + p.box_width;
-  T* to = static_cast<T*>(p.input);
-  for (int channel = 0; channel < p.channels; ++channel) {
-    float value = value_of(p, from_partner ? partner : sample, pixel, y, x, channel);
-    if (p.mix == 1) value = value * p.own + value_of(p, partner, pixel, y, x, channel) * p.other;
-    const std::int64_t at = p.channels_last
-                                ? i * p.channels + channel
-                                : (row * p.channels + channel) * pixels + pixel;
-    to[at] = cast<T>(value);
+  T* to = static_cast<T*>(task.input);
+  for (int channel = 0; channel < task.channels; ++channel) {
+    const float value = internal::mixed_value(task, task.begin + row, pixel, pixel / task.width,
+                                              pixel % task.width, channel);
+    to[task.channels_last ? i * task.channels + channel
+                          : (row * task.channels + channel) * pixels + pixel] = cast<T>(value);
   }
 }
 
@@ -323,19 +251,19 @@ const char* build(const Picture* pictures, int count, const Largest& largest, in
                        : build_with<3>(pictures, count, largest, height, width, on);
 }
 
-const char* prepare(const Preparation& preparation, void* stream) {
+const char* prepare(const Prepare& task, void* stream) {
   const auto on = static_cast<cudaStream_t>(stream);
-  const int blocks = blocks_for((preparation.end - preparation.begin) * preparation.height *
-                                static_cast<long long>(preparation.width));
-  switch (preparation.type) {
-    case Type::float32:
-      prepare_pixels<float><<<blocks, kThreads, 0, on>>>(preparation);
+  const int blocks =
+      blocks_for((task.end - task.begin) * task.height * static_cast<long long>(task.width));
+  switch (task.type) {
+    case InputType::float32:
+      prepare_pixels<float><<<blocks, kThreads, 0, on>>>(task);
       break;
-    case Type::bfloat16:
-      prepare_pixels<__nv_bfloat16><<<blocks, kThreads, 0, on>>>(preparation);
+    case InputType::bfloat16:
+      prepare_pixels<__nv_bfloat16><<<blocks, kThreads, 0, on>>>(task);
       break;
-    case Type::float16:
-      prepare_pixels<__half><<<blocks, kThreads, 0, on>>>(preparation);
+    case InputType::float16:
+      prepare_pixels<__half><<<blocks, kThreads, 0, on>>>(task);
       break;
   }
   return launched();

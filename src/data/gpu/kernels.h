@@ -6,21 +6,22 @@
 
 #include <cstdint>
 
+#include "data/prepare.h"
+
 namespace trainer::data::kernels {
 
-// One picture on its way from JPEG planes to a row of the batch. Rectangles are as in Resampling.
+// One picture on its way from decoded pixels to a row of the batch. Rectangles are as in
+// Resampling.
 struct Picture {
-  // The planes as nvJPEG gives them, without padding.
-  const std::uint8_t* luma;
-  const std::uint8_t* blue;  // Cb
-  const std::uint8_t* red;   // Cr
-  int height, width;         // as stored
-  int components;            // 1: luma alone
-  int across, down;          // luma samples for one of chroma
-  int orientation;           // EXIF's
-  // The part of the upright picture that is needed, and where its pixels go, packed.
+  const std::uint8_t* pixels;  // RGB, as stored, rows without padding
+  int height, width;
+  int orientation;  // EXIF's
+  // The part of the upright picture that is needed: its pixels with the wanted channels, and the
+  // bytes from row to row. Where `turned` is set it is made first; else it lies in `pixels`.
   int region_top, region_left, region_height, region_width;
   std::uint8_t* region;
+  int region_stride;
+  int turned;
   // The resize: box, grid and window.
   double box_top, box_left, box_height, box_width;
   int grid_height, grid_width;
@@ -45,7 +46,7 @@ struct Picture {
 // `count` pictures, in device memory, into images of height x width with `channels` (1 or 3). The
 // sizes are the largest of any picture.
 struct Largest {
-  int region_pixels = 0;
+  int turned_pixels = 0;  // of a region; 0 where none is turned
   int between_pixels = 0;
   int taps = 0;  // rows or columns of a window
   bool jitter = false;
@@ -53,23 +54,7 @@ struct Largest {
 const char* build(const Picture* pictures, int count, const Largest& largest, int height, int width,
                   int channels, void* stream);
 
-enum class Type { float32, bfloat16, float16 };
-
-// How a micro-batch becomes model input: value = (pixel - shift) * factor by channel, erased pixels
-// 0, then mixed with the partner's (position p with p^1 of the step's samples), then cast.
-struct Preparation {
-  const std::uint8_t* images;  // u8 [size, height, width, channels]: the whole step
-  const std::int32_t* erase;   // [size, 4], or null
-  int height, width, channels;
-  float shift[4], factor[4];
-  std::int64_t size, begin, end;
-  int mix;                                       // 0 none, 1 mixup, 2 cutmix
-  float own, other;                              // weights of mixup
-  int box_top, box_left, box_height, box_width;  // of cutmix
-  bool channels_last;
-  Type type;
-  void* input;  // [end - begin, channels, height, width], in the memory order asked for
-};
-const char* prepare(const Preparation& preparation, void* stream);
+// What `prepare` of prepare.h does, on the GPU.
+const char* prepare(const Prepare& task, void* stream);
 
 }  // namespace trainer::data::kernels

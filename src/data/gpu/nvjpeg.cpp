@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -17,8 +18,9 @@ namespace fs = std::filesystem;
 constexpr int kSuccess = 0;
 constexpr int kBackendGpuHybrid = 2;
 constexpr int kBackendHardware = 3;
-constexpr int kOutputYuv = 1;  // planes as stored, chroma not upsampled
-constexpr unsigned kBitstreamStrict = 1U << 2;
+constexpr int kOutputRgb = 5;  // interleaved
+// Chroma by libjpeg's triangle filter; without it the nearest sample is taken.
+constexpr unsigned kInterpolate = 1U << 5;
 
 struct OutputImage {
   std::array<std::uint8_t*, 4> channel;
@@ -98,7 +100,7 @@ struct NvJpeg::Impl {
   }
 
   bool open(int backend) {
-    return functions.create(backend, nullptr, nullptr, kBitstreamStrict, &handle) == kSuccess &&
+    return functions.create(backend, nullptr, nullptr, kInterpolate, &handle) == kSuccess &&
            handle != nullptr;
   }
 
@@ -136,7 +138,7 @@ bool NvJpeg::decode(std::span<const JpegTask> tasks, void* stream) {
   if (impl.batch != tasks.size()) {
     impl.batch = 0;
     if (impl.functions.initialize(impl.handle, impl.state, static_cast<int>(tasks.size()),
-                                  /*threads=*/1, kOutputYuv) != kSuccess)
+                                  /*threads=*/1, kOutputRgb) != kSuccess)
       return false;
     impl.batch = tasks.size();
   }
@@ -147,11 +149,8 @@ bool NvJpeg::decode(std::span<const JpegTask> tasks, void* stream) {
     impl.data.push_back(task.bytes.data());
     impl.lengths.push_back(task.bytes.size());
     OutputImage image{};
-    for (std::size_t i = 0; i < static_cast<std::size_t>(task.layout.components); ++i) {
-      image.channel[i] = task.planes[i];
-      image.pitch[i] =
-          static_cast<std::size_t>(i == 0 ? task.layout.width : task.layout.chroma_width());
-    }
+    image.channel[0] = task.pixels;
+    image.pitch[0] = 3 * static_cast<std::size_t>(task.layout.width);
     impl.images.push_back(image);
   }
   return impl.functions.decode(impl.handle, impl.state, impl.data.data(), impl.lengths.data(),

@@ -2,8 +2,6 @@
 // its CUDA kernels. No torch and no CUDA header here.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,12 +11,11 @@
 
 namespace trainer::data {
 
-// A file to decode, and device memory for its planes, each without padding (the last two unused for
-// a grey file).
+// A file to decode, and device memory for its RGB pixels, rows without padding.
 struct JpegTask {
   Bytes bytes;
   JpegLayout layout;
-  std::array<std::uint8_t*, 3> planes{};
+  std::uint8_t* pixels = nullptr;
 };
 
 class NvJpeg {

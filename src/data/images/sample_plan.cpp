@@ -12,6 +12,12 @@
 // was not resized makes a box of it, and a mirroring commutes with changes of colour. Whatever does
 // not fit goes to `rest`, and everything after it too.
 
+//
+// Note [Reduction]: libjpeg's reduced transforms average blocks of pixels, which is no triangle
+// filter. On 80 photographs (4:2:0, 500 x 400) the result differs from that of the whole picture by
+// 0.5 to 0.6 grey levels in the mean where the reduced picture is twice as large as what is made of
+// it, and by 1.4 to 1.5 where it is as large.
+
 namespace trainer::data {
 namespace {
 
@@ -189,8 +195,9 @@ void PlanBuilder::augment(const Augmentation& augmentation) {
 
 int reduction(const Resampling& geometry) {
   for (const int shrink : {8, 4, 2}) {
-    if (geometry.box.height >= shrink * geometry.height &&
-        geometry.box.width >= shrink * geometry.width)
+    const int least = 2 * shrink;
+    if (geometry.box.height >= least * geometry.height &&
+        geometry.box.width >= least * geometry.width)
       return shrink;
   }
   return 1;

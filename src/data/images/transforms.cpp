@@ -290,8 +290,8 @@ bool Pipeline::may_reduce(int height, int width) const {
   const std::int64_t shorter = std::min(height, width);
   for (const config::Transform& transform : impl_->on_pixels) {
     if (const auto* one = std::get_if<config::RandomResizedCrop>(&transform))
-      return shorter >= 2 * one->size;
-    if (const auto* one = std::get_if<config::Resize>(&transform)) return shorter >= 2 * one->size;
+      return shorter >= 4 * one->size;
+    if (const auto* one = std::get_if<config::Resize>(&transform)) return shorter >= 4 * one->size;
   }
   return false;
 }

@@ -61,9 +61,10 @@ std::vector<std::string> files() {
 
 struct Pipe {
   Pipe(const Source& source, const std::vector<config::Transform>& transforms, int channels,
-       bool gpu, config::BadSample policy = config::BadSample::fail)
+       bool gpu, config::BadSample policy = config::BadSample::fail, std::int64_t batch = 32)
       : pipeline(transforms, channels),
-        loader(source, pipeline, Sampler(source.size(), 32, false, true, 3), options(gpu, policy)),
+        loader(source, pipeline, Sampler(source.size(), batch, false, true, 3),
+               options(gpu, policy)),
         feed(loader, pipeline.normalisation(), pipeline.erases(),
              {.device = at::kCUDA,
               .memory_format = at::MemoryFormat::ChannelsLast,
@@ -145,9 +146,31 @@ TEST(GpuDecode, EqualsTheCpu) {
       const Difference difference = compare(source, transforms, channels);
       std::printf("%s, %d channels: mean %.5f, most %.1f grey levels\n", name.c_str(), channels,
                   difference.mean, difference.most);
-      EXPECT_LE(difference.mean, 0.1) << name;
-      EXPECT_LE(difference.most, 4.0) << name;
+      // Larger pictures of one's own may be reduced by the CPU's decoder: Note [Reduction].
+      const bool own = std::getenv("TRAINER_TEST_IMAGES") != nullptr;
+      EXPECT_LE(difference.mean, own ? 1.0 : 0.1) << name;
+      if (!own) {
+        EXPECT_LE(difference.most, 4.0) << name;
+      }
     }
+  }
+}
+
+// A batch of several chunks, whose pictures have many sizes.
+TEST(GpuDecode, ChunksDoNotDisturbOneAnother) {
+  if (const std::string reason = no_decoder(); !reason.empty()) GTEST_SKIP() << reason;
+  std::vector<std::string> paths;
+  for (int i = 0; i < 40; ++i)
+    for (const std::string& path : files()) paths.push_back(path);
+  const FilesSource source(paths);
+  const std::vector<config::Transform> crop{config::RandomResizedCrop{.size = 64}};
+  Pipe gpu(source, crop, 3, true, config::BadSample::fail, 600);
+  Pipe cpu(source, crop, 3, false, config::BadSample::fail, 600);
+  while (const StepBatch* got = gpu.feed.next()) {
+    const StepBatch* wanted = cpu.feed.next();
+    const at::Tensor apart =
+        got->micro(0, got->size()).input.sub(wanted->micro(0, wanted->size()).input).abs();
+    EXPECT_LE(apart.max().item<float>() * 255.0F, 4.0F);
   }
 }
 

@@ -142,15 +142,15 @@ TEST(SamplePlan, FoldsTheUsualListsIntoOnePass) {
   EXPECT_EQ(plan.final_height, 224);
 }
 
-TEST(SamplePlan, ReductionLeavesAtLeastWhatIsMade) {
+TEST(SamplePlan, ReductionLeavesTwiceWhatIsMade) {
   const auto of = [](double height, double width) {
     return reduction({{0, 0, height, width}, 100, 100, {0, 0, 100, 100}});
   };
-  EXPECT_EQ(of(199, 1000), 1);
-  EXPECT_EQ(of(200, 200), 2);
-  EXPECT_EQ(of(399, 5000), 2);
-  EXPECT_EQ(of(400, 400), 4);
-  EXPECT_EQ(of(5000, 801), 8);
+  EXPECT_EQ(of(399, 1000), 1);
+  EXPECT_EQ(of(400, 400), 2);
+  EXPECT_EQ(of(799, 5000), 2);
+  EXPECT_EQ(of(800, 800), 4);
+  EXPECT_EQ(of(5000, 1601), 8);
   const Resampling half = reduced({{20, 31, 200, 210}, 100, 100, {0, 0, 100, 100}}, 2);
   EXPECT_EQ(half.box, (Box{10, 15.5, 100, 105}));
   EXPECT_EQ(half.height, 100);
