@@ -127,7 +127,7 @@ class Bench {
     if (wanted == Decode::gpu) {
       data::FeedOptions feed;
       feed.device = device_;
-      choose_decode(experiment_, train_, sampler_, feed, std::nullopt);  // throws where it cannot
+      choose_decode(experiment_, train_, sampler_, feed, std::nullopt, {});  // throws if it cannot
     }
     decodes_ = {Decode::cpu};
     if (!device_.is_cuda() || !train_.source->encoded()) return;
@@ -190,8 +190,8 @@ class Bench {
     const Decode wanted = experiment_.data.loader.decode;
     if (wanted != Decode::automatic) return wanted;
     if (decodes_.size() == 1 || experiment_.deterministic) return Decode::cpu;
-    const double gpu = rate("delivered", Decode::gpu).value_or(0);
-    return gpu > rate("delivered", Decode::cpu).value_or(0) ? Decode::gpu : Decode::cpu;
+    return faster_decode(rate("delivered", Decode::cpu).value_or(0),
+                         rate("delivered", Decode::gpu).value_or(0), rate("step", Decode::cpu));
   }
 
   std::string verdict() const {

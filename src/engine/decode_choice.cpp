@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 
 #include "core/error.h"
 
@@ -13,7 +14,8 @@ using Clock = std::chrono::steady_clock;
 using config::Decode;
 
 constexpr double kProbeSeconds = 0.7;
-constexpr std::int64_t kProbeSteps = 200;
+// By how much the CPU has to be faster than the step for the step to never wait.
+constexpr double kClearly = 1.15;
 
 double seconds_since(Clock::time_point started) {
   return std::chrono::duration<double>(Clock::now() - started).count();
@@ -23,29 +25,43 @@ data::LoaderOptions probe_options(const OpenedData& data, const config::Loader& 
                                   Decode decode) {
   data::LoaderOptions options = data.loader_options(config, /*cuda=*/true);
   options.leave_jpeg = decode == Decode::gpu;
+  options.last_step = std::numeric_limits<std::int64_t>::max();
   return options;
 }
 
-// Images a second that arrive on the device. The first batch, which pays for starting, does not
-// count.
-double measure(const config::Experiment& experiment, const OpenedData& data,
-               const data::Sampler& sampler, const data::FeedOptions& feed_options, Decode decode) {
-  data::LoaderOptions options = probe_options(data, experiment.data.loader, decode);
-  options.last_step = kProbeSteps;
-  data::Loader loader(*data.source, *data.pipeline, sampler, options);
-  data::Feed feed(loader, data.pipeline->normalisation(), data.pipeline->erases(), feed_options);
-  feed.next();
-  const auto started = Clock::now();
-  std::int64_t images = 0;
-  double seconds = 0;
-  while (seconds < kProbeSeconds) {
-    const data::StepBatch* batch = feed.next();
-    if (batch == nullptr) break;
-    images += batch->size();
-    seconds = seconds_since(started);
+// A loader and its feed, for as long as something is measured.
+class Probe {
+ public:
+  Probe(const config::Experiment& experiment, const OpenedData& data, const data::Sampler& sampler,
+        const data::FeedOptions& feed, Decode decode)
+      : loader_(*data.source, *data.pipeline, sampler,
+                probe_options(data, experiment.data.loader, decode)),
+        feed_(loader_, data.pipeline->normalisation(), data.pipeline->erases(), feed) {}
+
+  // Images a second that arrive on the device. The first batch, which pays for starting, does not
+  // count.
+  double images_per_second() {
+    next();
+    const auto started = Clock::now();
+    std::int64_t images = 0;
+    double seconds = 0;
+    while (seconds < kProbeSeconds) {
+      images += next().size();
+      seconds = seconds_since(started);
+    }
+    return static_cast<double>(images) / seconds;
   }
-  return seconds > 0 ? static_cast<double>(images) / seconds : 0;
-}
+
+  const data::StepBatch& next() {
+    const data::StepBatch* batch = feed_.next();
+    if (batch == nullptr) throw Error(Exit::internal, "the loader ended while it was measured");
+    return *batch;
+  }
+
+ private:
+  data::Loader loader_;
+  data::Feed feed_;
+};
 
 std::string rate(double images_per_second) {
   std::array<char, 32> text{};
@@ -54,15 +70,29 @@ std::string rate(double images_per_second) {
 }
 
 DecodeChoice measured(const config::Experiment& experiment, const OpenedData& train,
-                      const data::Sampler& sampler, const data::FeedOptions& feed) {
-  const double cpu = measure(experiment, train, sampler, feed, Decode::cpu);
-  const double gpu = measure(experiment, train, sampler, feed, Decode::gpu);
-  const Decode faster = gpu > cpu ? Decode::gpu : Decode::cpu;
-  return {faster, std::string("decode: ") + name_of(faster) + " (measured: gpu " + rate(gpu) +
-                      ", cpu " + rate(cpu) + "; data.loader.decode fixes it)"};
+                      const data::Sampler& sampler, const data::FeedOptions& feed,
+                      const TimeStep& time_step) {
+  const double gpu = Probe(experiment, train, sampler, feed, Decode::gpu).images_per_second();
+  Probe on_cpu(experiment, train, sampler, feed, Decode::cpu);
+  const double cpu = on_cpu.images_per_second();
+  std::string seen = "measured: gpu " + rate(gpu) + ", cpu " + rate(cpu);
+  Decode better = faster_decode(cpu, gpu, std::nullopt);
+  if (better == Decode::gpu) {
+    const data::StepBatch& batch = on_cpu.next();
+    const double step = static_cast<double>(batch.size()) / time_step(batch);
+    seen += ", the training step " + rate(step);
+    better = faster_decode(cpu, gpu, step);
+  }
+  return {better, std::string("decode: ") + name_of(better) + " (" + seen +
+                      "; data.loader.decode fixes it)"};
 }
 
 }  // namespace
+
+Decode faster_decode(double cpu, double gpu, std::optional<double> step) {
+  const bool keeps_up = step && cpu >= kClearly * *step;
+  return cpu >= gpu || keeps_up ? Decode::cpu : Decode::gpu;
+}
 
 const char* name_of(Decode decode) {
   switch (decode) {
@@ -91,7 +121,7 @@ std::string why_no_gpu_decoding(const OpenedData& data, const config::Loader& lo
 
 DecodeChoice choose_decode(const config::Experiment& experiment, const OpenedData& train,
                            const data::Sampler& sampler, const data::FeedOptions& feed,
-                           std::optional<Decode> resumed) {
+                           std::optional<Decode> resumed, const TimeStep& time_step) {
   const config::Loader& loader = experiment.data.loader;
   if (loader.decode == Decode::cpu) return {};
   const bool automatic = loader.decode == Decode::automatic;
@@ -113,7 +143,7 @@ DecodeChoice choose_decode(const config::Experiment& experiment, const OpenedDat
   if (!automatic || resumed) return {Decode::gpu, "decode: gpu"};
   if (experiment.deterministic)
     return {Decode::cpu, "decode: cpu (deterministic: a measurement would not repeat)"};
-  return measured(experiment, train, sampler, feed);
+  return measured(experiment, train, sampler, feed, time_step);
 }
 
 }  // namespace trainer::engine

@@ -3,6 +3,7 @@
 
 #include <c10/core/Device.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -18,12 +19,21 @@ struct DecodeChoice {
   std::string line;  // why, for the log; empty where nothing was to choose
 };
 
-// `resumed` is what the run had chosen before, which `auto` keeps. `auto` measures both for about a
-// second each where both can be used. Throws Error(config) or Error(device) where the GPU is asked
-// for and cannot do it.
+// Seconds of a training step on that batch, without a trace of it.
+using TimeStep = std::function<double(const data::StepBatch&)>;
+
+// `resumed` is what the run had chosen before, which `auto` keeps. Where both can be used, `auto`
+// measures for about a second each how many images they bring, and where the CPU brings fewer, the
+// training step too: the CPU is chosen where it clearly keeps up with the step, since decoding on
+// the GPU takes time from training there. Throws Error(config) or Error(device) where the GPU is
+// asked for and cannot do it.
 DecodeChoice choose_decode(const config::Experiment& experiment, const OpenedData& train,
                            const data::Sampler& sampler, const data::FeedOptions& feed,
-                           std::optional<config::Decode> resumed);
+                           std::optional<config::Decode> resumed, const TimeStep& time_step);
+
+// What `auto` chooses by images per second: of decoding on the CPU and on the GPU, and of the
+// training step where it is known.
+config::Decode faster_decode(double cpu, double gpu, std::optional<double> step);
 
 // Why the GPU cannot decode the samples of `data` with what this build and machine have; empty
 // where it can.

@@ -58,6 +58,7 @@ std::optional<Metrics> Evaluator::run(std::int64_t at_step, const std::atomic<in
     }
     parts_.bad.take(at_step, step->bad());
     const Batch batch = step->micro(0, step->size());
+    const precision::Untuned untuned(step->size() < sampler_.largest_share());
     const precision::Scope autocast(precision_, device_);
     const Output output = parts_.model.forward(batch.input);
     const objectives::Losses losses = parts_.objective.loss(output, batch);

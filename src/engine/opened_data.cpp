@@ -80,9 +80,10 @@ void require_same_classes(const data::Source& train, const data::Source& val) {
 
 int worker_count(const config::Auto<std::int64_t>& workers, bool cuda) {
   if (workers) return static_cast<int>(*workers);
-  // On a CPU the training itself wants the cores.
+  // On a CPU the training itself wants the cores. Beside a GPU the training thread needs one only
+  // while it does not wait for data.
   const int cpus = cpu_limit();
-  return cuda ? std::clamp(cpus - 1, 1, 32) : std::max(1, cpus / 4);
+  return cuda ? std::min(cpus, 32) : std::max(1, cpus / 4);
 }
 
 }  // namespace trainer::engine

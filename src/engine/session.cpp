@@ -1,5 +1,9 @@
 #include "engine/session.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <chrono>
 #include <variant>
 
 #include "core/error.h"
@@ -126,8 +130,34 @@ at::ScalarType Session::input_type() const {
 }
 
 void Session::choose_decode(std::optional<config::Decode> resumed) {
-  decode_ = engine::choose_decode(experiment_, train_, *sampler_, feed_options(/*training=*/true),
-                                  resumed);
+  decode_ = engine::choose_decode(
+      experiment_, train_, *sampler_, feed_options(/*training=*/true), resumed,
+      [this](const data::StepBatch& batch) { return seconds_of_step(batch); });
+}
+
+// Forward and backward passes, each abandoned before anything is updated. The first ones pay for
+// what the first step would pay for.
+double Session::seconds_of_step(const data::StepBatch& batch) {
+  constexpr int kWarmUp = 2;
+  constexpr int kMeasured = 3;
+  const std::int64_t micro = experiment_.batch.micro.value();
+  const c10::impl::VirtualGuardImpl streams(device_.type());
+  std::chrono::steady_clock::time_point started;
+  for (int i = 0; i < kWarmUp + kMeasured; ++i) {
+    if (i == kWarmUp) {
+      streams.getStream(device_).synchronize();
+      started = std::chrono::steady_clock::now();
+    }
+    trainer_->begin_step(batch.step());
+    for (std::int64_t begin = 0; begin < batch.size(); begin += micro) {
+      const std::int64_t end = std::min(begin + micro, batch.size());
+      trainer_->accumulate(batch.micro(begin, end), batch.weight(), end == batch.size());
+    }
+    trainer_->abandon();
+  }
+  streams.getStream(device_).synchronize();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count() /
+         kMeasured;
 }
 
 void Session::build_evaluation() {

@@ -73,6 +73,7 @@ class Session {
   void build_optimisation();
   void choose_decode(std::optional<config::Decode> resumed);
   void build_evaluation();
+  double seconds_of_step(const data::StepBatch& batch);
   at::ScalarType input_type() const;
   data::FeedOptions feed_options(bool training) const;
   std::int64_t classes() const;

@@ -58,8 +58,10 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
 }
 
 at::Tensor Trainer::step(const data::StepBatch& batch, std::int64_t micro) {
-  begin_step(batch.step());
   const std::int64_t size = batch.size();
+  largest_size_ = std::max(largest_size_, size);
+  const precision::Untuned untuned(size < largest_size_);
+  begin_step(batch.step());
   for (std::int64_t begin = 0; begin < size; begin += micro) {
     const std::int64_t end = std::min(begin + micro, size);
     accumulate(batch.micro(begin, end), batch.weight(), end == size);

@@ -78,6 +78,7 @@ class Trainer : public Stateful {
   at::Tensor updates_;   // int64 [1]: updates done; skipped steps do not count
   at::Tensor halted_;    // float32 []: 1 once a value was not finite and the run has to stop
   at::Tensor loss_;      // float32 []: mean loss of the step under way, summed over micro-batches
+  std::int64_t largest_size_ = 0;          // of a batch so far
   std::vector<at::Tensor> saved_buffers_;  // the model's buffer storages before the step
 };
 

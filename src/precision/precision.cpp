@@ -70,6 +70,12 @@ Scope::~Scope() {
   at::autocast::set_autocast_dtype(type_, was_dtype_);
 }
 
+Untuned::Untuned(bool on) : before_(at::globalContext().benchmarkCuDNN()) {
+  if (on) at::globalContext().setBenchmarkCuDNN(false);
+}
+
+Untuned::~Untuned() { at::globalContext().setBenchmarkCuDNN(before_); }
+
 Scaler::Scaler(const config::Precision& config, at::Device device)
     : on_(config.mode == PrecisionMode::fp16),
       growth_interval_(config.growth_interval),

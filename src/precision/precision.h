@@ -29,6 +29,20 @@ class Scope {
   at::ScalarType was_dtype_{};
 };
 
+// While it lives and is `on`, cuDNN takes its convolutions by rule instead of measuring them: for a
+// shape that is seen rarely, as the short batch at an epoch's end, measuring takes seconds and
+// saves nothing.
+class Untuned {
+ public:
+  explicit Untuned(bool on);
+  ~Untuned();
+  Untuned(const Untuned&) = delete;
+  Untuned& operator=(const Untuned&) = delete;
+
+ private:
+  bool before_;
+};
+
 // Loss scale and its growth, on the device; never read by the host inside a step. For fp32 and
 // bf16 the scale is 1 and never changes.
 class Scaler : public Stateful {
