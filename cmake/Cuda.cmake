@@ -4,7 +4,10 @@
 # Note [Not CMake's CUDA language]: enabling it needs a whole toolkit at configure time and links its
 # runtime. Here kernels are plain functions (no torch, no C++20), and the runtime is LibTorch's.
 file(GLOB venv_cuda ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu1*/bin)
-find_program(NVCC nvcc HINTS ${venv_cuda} ENV CUDACXX ENV CUDA_HOME PATH_SUFFIXES bin
+if(DEFINED ENV{CUDACXX})
+  set(NVCC $ENV{CUDACXX} CACHE FILEPATH "The CUDA compiler")
+endif()
+find_program(NVCC nvcc HINTS ${venv_cuda} ENV CUDA_HOME PATH_SUFFIXES bin
              PATHS /usr/local/cuda/bin)
 
 # GPUs that the kernels are compiled for; the last one also as PTX, for newer ones.

@@ -13,7 +13,8 @@ target_include_directories(xxhash::xxhash INTERFACE ${XXHASH_INCLUDE})
 target_link_libraries(xxhash::xxhash INTERFACE ${XXHASH_LIBRARY})
 
 # Note [Finding torch]: find_package(Torch) enables the CUDA language and then needs nvcc and the
-# toolkit's headers. Only C++ is compiled against torch here, so its libraries are named directly.
+# toolkit's headers. Only C++ is compiled against torch (kernels see none of it), so its libraries are
+# named directly.
 file(GLOB venv_torch ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
 find_path(TORCH_ROOT include/ATen/ATen.h HINTS $ENV{LIBTORCH} ${CMAKE_PREFIX_PATH} ${venv_torch}
           PATH_SUFFIXES ../.. . NO_CMAKE_SYSTEM_PATH REQUIRED

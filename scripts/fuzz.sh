@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds the fuzzer of the experiment file's parser with clang and runs it for a while.
+# Builds the fuzzers with clang, of the experiment file's parser and of the image decoders, and runs
+# each for a while.
 #
-#   scripts/fuzz.sh [SECONDS]     default 30
+#   scripts/fuzz.sh [SECONDS]     default 30, for each
 #
-# Inputs start from tests/fuzz/corpus; new ones stay in build/fuzz/corpus, and one that crashes in
-# build/fuzz/crash-*. Exit code 0 also where clang or its libFuzzer is missing, with a notice.
+# Inputs start from tests/fuzz/corpus and tests/data/golden/decode; new ones stay in
+# build/fuzz/corpus-*, and one that crashes in build/fuzz/crash-*. Exit code 0 also where clang or its libFuzzer is missing, with a notice.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
@@ -20,11 +21,19 @@ if ! clang++ -fsanitize=fuzzer -x c++ - -o /dev/null 2>/dev/null <<<'
   say "No clang with libFuzzer here: fuzzing is skipped (scripts/setup.sh --with-dev installs it)"
   exit 0
 fi
-"$ROOT/scripts/build.sh" fuzz config_fuzzer
+"$ROOT/scripts/build.sh" fuzz config_fuzzer image_fuzzer
 cd -- "$ROOT/build/fuzz"
-mkdir -p corpus
-say "Fuzzing the configuration parser for $seconds s"
-UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-  bin/config_fuzzer -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 \
-  -dict="$ROOT/tests/fuzz/config.dict" -verbosity=0 -print_final_stats=1 \
-  -artifact_prefix="$PWD/" corpus "$ROOT/tests/fuzz/corpus"
+
+# fuzz NAME SEEDS OPTIONS...
+fuzz() {
+  local name=$1 seeds=$2
+  shift 2
+  mkdir -p "corpus-$name"
+  say "Fuzzing $name for $seconds s"
+  UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+    "bin/${name}_fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+    -verbosity=0 -print_final_stats=1 -artifact_prefix="$PWD/" "$@" "corpus-$name" "$seeds"
+}
+
+fuzz config "$ROOT/tests/fuzz/corpus" -max_len=4096 -dict="$ROOT/tests/fuzz/config.dict"
+fuzz image "$ROOT/tests/data/golden/decode" -max_len=65536

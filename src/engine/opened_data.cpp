@@ -45,7 +45,7 @@ data::LoaderOptions OpenedData::loader_options(const config::Loader& config, boo
 }
 
 OpenedData open_data(const config::Source& config, const config::Loader& loader, std::uint64_t seed,
-                     bool augment) {
+                     bool augment, int caches) {
   OpenedData opened;
   opened.source = data::make_source(config, seed);
   const std::int64_t channels = common(config).channels.value_or(opened.source->channels());
@@ -59,7 +59,7 @@ OpenedData open_data(const config::Source& config, const config::Loader& loader,
     if (cache->holds == config::CacheHolds::decoded && opened.source->encoded())
       decode = decode_for_cache(*opened.pipeline, opened.samples.decode);
     opened.source =
-        data::cached(std::move(opened.source), *cache, /*processes=*/1, std::move(decode));
+        data::cached(std::move(opened.source), *cache, caches, std::move(decode));
   }
   return opened;
 }

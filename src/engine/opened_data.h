@@ -20,9 +20,10 @@ struct OpenedData {
   data::LoaderOptions loader_options(const config::Loader& config, bool cuda) const;
 };
 
-// Throws Error(data, config) naming the path or the setting.
+// Throws Error(data, config) naming the path or the setting. `caches` is how many the run makes: they
+// share the memory where a cache's size is left to us.
 OpenedData open_data(const config::Source& config, const config::Loader& loader, std::uint64_t seed,
-                     bool augment);
+                     bool augment, int caches = 1);
 
 // Throws Error(data) naming the classes that only one of the two has.
 void require_same_classes(const data::Source& train, const data::Source& val);

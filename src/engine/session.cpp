@@ -46,11 +46,12 @@ Session::~Session() = default;
 
 void Session::open_data() {
   const config::Data& data = experiment_.data;
-  train_ = engine::open_data(data.train, data.loader, experiment_.seed, /*augment=*/true);
+  const int caches = data.val ? 2 : 1;
+  train_ = engine::open_data(data.train, data.loader, experiment_.seed, /*augment=*/true, caches);
   bad_train_ =
       std::make_unique<BadSamples>("train", train_.source->size(), data.loader.max_bad_share);
   if (data.val) {
-    val_ = engine::open_data(*data.val, data.loader, experiment_.seed, /*augment=*/false);
+    val_ = engine::open_data(*data.val, data.loader, experiment_.seed, /*augment=*/false, caches);
     require_same_classes(*train_.source, *val_->source);
     bad_val_ = std::make_unique<BadSamples>("val", val_->source->size(), data.loader.max_bad_share);
   }

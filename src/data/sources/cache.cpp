@@ -127,9 +127,9 @@ const CachedSource::Entry* CachedSource::store(const Raw& raw) const {
 CachedSource::Held CachedSource::held() const { return {samples_, arena_.used(), arena_.limit()}; }
 
 std::unique_ptr<CachedSource> cached(std::unique_ptr<Source> source, const config::RamCache& config,
-                                     int processes, DecodeWhole decode) {
+                                     int caches, DecodeWhole decode) {
   if (config.holds == config::CacheHolds::encoded) decode = {};
-  const std::int64_t limit = config.size ? *config.size : ram_limit() / 2 / processes;
+  const std::int64_t limit = config.size ? *config.size : ram_limit() / 2 / caches;
   return std::make_unique<CachedSource>(std::move(source), limit, std::move(decode));
 }
 

@@ -83,9 +83,9 @@ class CachedSource : public Source {
 };
 
 // As `config` says, with `decode` only where it holds decoded samples. Its size, where it is left
-// to us, is half of the memory that this process may use, divided among the `processes` of this
-// host that each make a cache.
+// to us, is half of the memory that this process may use, divided among the `caches` that are
+// made on this host.
 std::unique_ptr<CachedSource> cached(std::unique_ptr<Source> source, const config::RamCache& config,
-                                     int processes = 1, DecodeWhole decode = {});
+                                     int caches = 1, DecodeWhole decode = {});
 
 }  // namespace trainer::data
