@@ -284,6 +284,7 @@ class Delivery : public Transport {
         host, reinterpret_cast<std::uint8_t*>(data + images), buffer.used, stream_);
     for (const std::int64_t row : refused) loader_.make_here(host, row);
     copy(host, buffer, 0, images);
+    if (host.size == 0) return;
     const std::size_t each = host.images.size() / static_cast<std::size_t>(host.size);
     for (std::size_t row = 0; row < host.encoded.size(); ++row)
       if (!host.encoded[row].present) copy(host, buffer, images + row * each, each);

@@ -161,11 +161,11 @@ struct Loader::Impl {
     const auto text = [](int height, int width) {
       return std::to_string(height) + "x" + std::to_string(width) + " pixels";
     };
-    throw Error(Exit::data, source.sample_name(index) + ": after its transforms the image has " +
-                                text(plan.final_height, plan.final_width) +
-                                ", but the batch holds images of " +
-                                text(layout.height, layout.width) +
-                                "; end the sizes with a crop, such as {center_crop: 224}");
+    throw Error(Exit::config, maker.name_of(index) + ": after its transforms the image has " +
+                                  text(plan.final_height, plan.final_width) +
+                                  ", but the batch holds images of " +
+                                  text(layout.height, layout.width) +
+                                  "; end the sizes with a crop, such as {center_crop: 224}");
   }
 
   // Whether the sample that is open goes to the GPU undecoded; then all of it is in `encoded`.
@@ -219,7 +219,11 @@ struct Loader::Impl {
         fill(slot, i, other, may_leave, thread);
         return other;
       } catch (const Error& error) {
-        if (error.code() != Exit::data || tries == kTries) throw;
+        if (error.code() != Exit::data) throw;
+        if (tries < kTries) continue;
+        throw Error(Exit::data, "none of " + std::to_string(kTries) +
+                                    " samples could stand in for " + maker.name_of(index) +
+                                    "; the last of them: " + error.what());
       }
     }
   }
@@ -337,13 +341,23 @@ struct Loader::Impl {
       if (!bad.sample.replaced_by) remove(slot, bad.row - removed++);
       batch.bad.push_back(std::move(bad.sample));
     }
+    weigh(batch);
+  }
+
+  void weigh(HostBatch& batch) const {
     batch.weight = static_cast<double>(batch.size);
     if (layout.weighted)
       batch.weight = std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
-    if (batch.size > 0 || slot.failure || batch.bad.empty()) return;
-    slot.failure = std::make_exception_ptr(
-        Error(Exit::data, "no sample of step " + std::to_string(batch.step + 1) +
-                              " could be used; the first is " + batch.bad[0].reason));
+  }
+
+  // A step needs a sample: one of those that were left out is replaced after all.
+  void fill_empty(Slot& slot) {
+    HostBatch& batch = slot.batch;
+    if (options.may_be_empty || batch.size > 0 || batch.bad.empty()) return;
+    size_is(slot, 1);
+    BadSample& bad = batch.bad.front();
+    bad.replaced_by = fill_with_another(slot, 0, bad.index, options.leave_jpeg, own);
+    weigh(batch);
   }
 
   void remove(Slot& slot, std::int64_t row) const {
@@ -461,6 +475,9 @@ const HostBatch* Loader::next() {
   impl.wait_ms += std::chrono::duration<double, std::milli>(Clock::now() - started).count();
   Slot& slot = impl.slot_of(impl.delivered);
   if (slot.failure) std::rethrow_exception(slot.failure);
+  lock.unlock();
+  impl.fill_empty(slot);
+  lock.lock();
   ++impl.delivered;
   return &slot.batch;
 }

@@ -69,6 +69,9 @@ struct LoaderOptions {
   std::int64_t last_step = 0;  // one past the last step that will be asked for
   SampleOptions samples;
   config::BadSample on_bad_sample = config::BadSample::fail;
+  // With `skip`, whether a batch may come out without any sample (evaluation); else one of its
+  // samples is replaced then.
+  bool may_be_empty = false;
   // Leave the decoding of JPEG files that its hardware takes to the GPU.
   bool leave_jpeg = false;
   Allocate allocate;  // empty: plain memory

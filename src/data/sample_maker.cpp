@@ -81,17 +81,20 @@ SampleMaker::SampleMaker(const Source& source, const Pipeline& pipeline,
   options_.decode.channels = pipeline.channels();
 }
 
+std::string SampleMaker::name_of(std::int64_t index) const {
+  const std::string name = source_.sample_name(index);
+  const auto label = static_cast<std::size_t>(source_.label(index));
+  if (label >= source_.class_names().size()) return name;
+  return name + " (class \"" + printable(source_.class_names()[label]) + "\")";
+}
+
 // What the action throws, with the sample's name before it.
 template <class Do>
 void SampleMaker::named(std::int64_t index, Do&& action) const {
   try {
     action();
   } catch (const Error& error) {
-    std::string name = source_.sample_name(index);
-    const auto label = static_cast<std::size_t>(source_.label(index));
-    if (label < source_.class_names().size())
-      name += " (class \"" + printable(source_.class_names()[label]) + "\")";
-    throw Error(error.code(), name + ": " + error.what());
+    throw Error(error.code(), name_of(index) + ": " + error.what());
   }
 }
 

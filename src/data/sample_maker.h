@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "data/dataset.h"
@@ -70,6 +71,9 @@ class SampleMaker {
 
   // The bytes of the encoded sample that is open, into `bytes`; it cannot be made afterwards.
   static void take_bytes(Thread& thread, std::vector<std::uint8_t>& bytes);
+
+  // A sample and its class, for messages.
+  std::string name_of(std::int64_t index) const;
 
   const Source& source() const { return source_; }
   const Pipeline& pipeline() const { return pipeline_; }

@@ -5,12 +5,15 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include "core/error.h"
+
 namespace trainer::engine {
 namespace {
 
 data::LoaderOptions once_through(data::LoaderOptions options, const data::Sampler& sampler) {
   options.first_step = 0;
   options.last_step = sampler.steps_per_epoch();
+  options.may_be_empty = true;
   return options;
 }
 
@@ -57,6 +60,7 @@ std::optional<Metrics> Evaluator::run(std::int64_t at_step, const std::atomic<in
       break;
     }
     parts_.bad.take(at_step, step->bad());
+    if (step->size() == 0) continue;
     const Batch batch = step->micro(0, step->size());
     const precision::Untuned untuned(step->size() < sampler_.largest_share());
     const precision::Scope autocast(precision_, device_);
@@ -69,6 +73,8 @@ std::optional<Metrics> Evaluator::run(std::int64_t at_step, const std::atomic<in
   parts_.strategy.sum(sums);
   const at::Tensor host = sums.cpu();
   const double* values = host.const_data_ptr<double>();
+  if (values[1] == 0.0)
+    throw Error(Exit::data, "data.val: no sample could be used, or none has a weight above 0");
   Metrics metrics{{"val/loss", values[0] / values[1]}};
   for (std::int64_t i = 0; i < count; ++i) {
     metrics.emplace_back("val/" + parts_.objective.metric_names()[static_cast<std::size_t>(i)],

@@ -44,10 +44,22 @@ data::LoaderOptions OpenedData::loader_options(const config::Loader& config, boo
   return options;
 }
 
+namespace {
+
+void require_weights(const data::Source& source) {
+  if (!source.weighted()) return;
+  for (std::int64_t index = 0; index < source.size(); ++index)
+    if (source.weight(index) > 0) return;
+  throw Error(Exit::data, source.describe() + ": the weight of every sample is 0");
+}
+
+}  // namespace
+
 OpenedData open_data(const config::Source& config, const config::Loader& loader, std::uint64_t seed,
                      bool augment, int caches) {
   OpenedData opened;
   opened.source = data::make_source(config, seed);
+  require_weights(*opened.source);
   const std::int64_t channels = common(config).channels.value_or(opened.source->channels());
   opened.pipeline =
       std::make_unique<data::Pipeline>(common(config).transforms, static_cast<int>(channels));
@@ -58,8 +70,7 @@ OpenedData open_data(const config::Source& config, const config::Loader& loader,
     data::DecodeWhole decode;
     if (cache->holds == config::CacheHolds::decoded && opened.source->encoded())
       decode = decode_for_cache(*opened.pipeline, opened.samples.decode);
-    opened.source =
-        data::cached(std::move(opened.source), *cache, caches, std::move(decode));
+    opened.source = data::cached(std::move(opened.source), *cache, caches, std::move(decode));
   }
   return opened;
 }

@@ -87,7 +87,8 @@ void Trainer::accumulate(const Batch& batch, double total_weight, bool last) {
     losses = parts_.objective.loss(parts_.model.forward(batch.input), batch);
   }
   // The mean over the global batch, whatever the cut: each micro-batch adds its share of it.
-  const at::Tensor share = losses.loss_sum / total_weight;
+  // Of a step whose samples all have weight 0 it is 0.
+  const at::Tensor share = losses.loss_sum / (total_weight > 0 ? total_weight : 1.0);
   loss_.add_(share.detach());
   parts_.strategy.before_backward(last);
   (parts_.scaler.scales() ? share * parts_.scaler.scale() : share).backward();

@@ -209,7 +209,7 @@ TEST(Loader, NamesASampleOfAnotherSize) {
   source.taller = [](std::int64_t index) { return index == 13; };
   const Pipeline pipeline({}, 3);
   Loader loader(source, pipeline, Sampler(20, 20, false, true, 5), options(2, 1));
-  EXPECT_THAT(error_of(Exit::data, [&] { loader.next(); }),
+  EXPECT_THAT(error_of(Exit::config, [&] { loader.next(); }),
               AllOf(HasSubstr("sample 13 of counting"), HasSubstr("5x4 pixels"),
                     HasSubstr("holds images of 4x4"), HasSubstr("{center_crop: 224}")));
 }
@@ -359,16 +359,51 @@ TEST(LoaderPolicy, ReplaceIsTheSameForAnyWorkersAndPrefetch) {
   ASSERT_EQ(wanted.size(), 6U);
 }
 
-TEST(LoaderPolicy, ABatchOfBadSamplesIsAnError) {
+// Batches of ten, of which the first of each epoch is all bad.
+TEST(LoaderPolicy, OneOfABatchOfBadSamplesIsReplaced) {
   CountingSource source(20, 4, 3);
   source.broken = [](std::int64_t index) { return index < 10; };
   const Pipeline pipeline({config::CenterCrop{4}}, 3);
   LoaderOptions all = options(2, 1, 2);
   all.on_bad_sample = config::BadSample::skip;
   Loader loader(source, pipeline, Sampler(20, 10, false, false, 5), all);
+  const HostBatch* batch = loader.next();
+  EXPECT_EQ(batch->size, 1);
+  EXPECT_EQ(batch->weight, 1.0);
+  ASSERT_EQ(batch->bad.size(), 10U);
+  ASSERT_TRUE(batch->bad[0].replaced_by.has_value());
+  EXPECT_GE(*batch->bad[0].replaced_by, 10);
+  EXPECT_EQ(batch->labels[0], *batch->bad[0].replaced_by % 10);
+  EXPECT_EQ(batch->bad[1].replaced_by, std::nullopt);
+  loader.release();
+  EXPECT_EQ(loader.next()->size, 10);
+}
+
+TEST(LoaderPolicy, AnEvaluationsBatchMayBeEmpty) {
+  CountingSource source(20, 4, 3);
+  source.broken = [](std::int64_t index) { return index < 10; };
+  const Pipeline pipeline({config::CenterCrop{4}}, 3);
+  LoaderOptions all = options(2, 1, 2);
+  all.on_bad_sample = config::BadSample::skip;
+  all.may_be_empty = true;
+  Loader loader(source, pipeline, Sampler(20, 10, false, false, 5), all);
+  const HostBatch* batch = loader.next();
+  EXPECT_EQ(batch->size, 0);
+  EXPECT_EQ(batch->bad.size(), 10U);
+  loader.release();
+  EXPECT_EQ(loader.next()->size, 10);
+}
+
+TEST(LoaderPolicy, NothingToStandInIsAnErrorThatNamesTheSample) {
+  CountingSource source(20, 4, 3);
+  source.broken = [](std::int64_t) { return true; };
+  const Pipeline pipeline({config::CenterCrop{4}}, 3);
+  LoaderOptions all = options(2, 1, 2);
+  all.on_bad_sample = config::BadSample::replace;
+  Loader loader(source, pipeline, Sampler(20, 10, false, false, 5), all);
   EXPECT_THAT(error_of(Exit::data, [&] { loader.next(); }),
-              AllOf(HasSubstr("no sample of step 1 could be used"),
-                    HasSubstr("sample 0 of counting: broken on purpose")));
+              AllOf(HasSubstr("none of 100 samples could stand in for sample 0 of counting"),
+                    HasSubstr("broken on purpose")));
 }
 
 TEST(Loader, CarriesWeights) {

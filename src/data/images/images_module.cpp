@@ -3,9 +3,12 @@
 // docs/decisions/0003-images-and-loader.md).
 #include "data/images/images_module.h"
 
+#include <tiffio.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -18,11 +21,9 @@
 #include <string>
 #include <vector>
 
-#include "data/images/luma.h"
+#include "data/images/colour_math.h"
 
 namespace {
-
-using trainer::data::luma;
 
 // `value` of `Sample`'s range to 0..255, over `background` by `alpha` of the sample's range.
 template <class Sample>
@@ -64,11 +65,32 @@ void convert(const cv::Mat& decoded, const TrainerImagesOptions& options, unsign
                         : over(options.background[c], value, alpha, options.premultiplied != 0);
       }
       if (options.channels == 1)
-        *to++ = luma(rgb[0], rgb[1], rgb[2]);
+        *to++ = static_cast<unsigned char>(trainer::data::colour::luma(rgb.data()));
       else
         to = std::copy_n(rgb.data(), 3, to);
     }
   }
+}
+
+// What libtiff complained about in this thread. OpenCV reads on where a strip is damaged and leaves
+// it black; libtiff tells this second kind of handler, which OpenCV does not set.
+thread_local std::string tiff_error;
+
+extern "C" void note_tiff_error(thandle_t, const char*, const char* format,
+                                std::va_list arguments) {
+  if (!tiff_error.empty()) return;
+  std::array<char, 256> text{};
+  std::vsnprintf(text.data(), text.size(), format, arguments);
+  tiff_error = text.data();
+}
+
+cv::Mat decoded_by_opencv(const cv::Mat& encoded) {
+  static const TIFFErrorHandlerExt before = TIFFSetErrorHandlerExt(note_tiff_error);
+  static_cast<void>(before);
+  tiff_error.clear();
+  cv::Mat decoded = cv::imdecode(encoded, cv::IMREAD_UNCHANGED);
+  if (!tiff_error.empty()) throw std::runtime_error("the TIFF data is damaged: " + tiff_error);
+  return decoded;
 }
 
 void decode(const unsigned char* bytes, std::size_t size, const TrainerImagesOptions& options,
@@ -76,7 +98,7 @@ void decode(const unsigned char* bytes, std::size_t size, const TrainerImagesOpt
   if (size > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     throw std::runtime_error("the file is too large");
   const cv::Mat encoded(1, static_cast<int>(size), CV_8UC1, const_cast<unsigned char*>(bytes));
-  const cv::Mat decoded = cv::imdecode(encoded, cv::IMREAD_UNCHANGED);
+  const cv::Mat decoded = decoded_by_opencv(encoded);
   if (decoded.empty()) throw std::runtime_error("the image data is damaged or cut short");
   const int channels = decoded.channels();
   if (channels != 1 && channels != 3 && channels != 4)

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "core/error.h"
+#include "data/images/colour_math.h"
 #include "data/images/exif.h"
 #include "data/images/header_limits.h"
-#include "data/images/luma.h"
 
 namespace trainer::data {
 namespace {
@@ -101,7 +101,7 @@ void cmyk_to_rgb(std::uint8_t* pixels, std::size_t count) {
 
 void rgb_to_grey(const std::uint8_t* rgb, std::size_t count, std::uint8_t* grey) {
   for (std::size_t i = 0; i < count; ++i)
-    grey[i] = luma(rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2]);
+    grey[i] = static_cast<std::uint8_t>(colour::luma(rgb + 3 * i));
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "data/images/colour_math.h"
 #include "data/images/header_formats.h"
 #include "data/images/header_reader.h"
-#include "data/images/luma.h"
 
 namespace trainer::data {
 namespace {
@@ -147,7 +147,7 @@ void decode_pnm(Bytes bytes, int channels, Image& image) {
             static_cast<std::uint8_t>((values.next() * 255 + pnm.most / 2) / pnm.most);
       if (pnm.components == 1) rgb = {rgb[0], rgb[0], rgb[0]};
       if (channels == 1)
-        *to++ = luma(rgb[0], rgb[1], rgb[2]);
+        *to++ = static_cast<std::uint8_t>(colour::luma(rgb.data()));
       else
         to = std::copy_n(rgb.data(), 3, to);
     }

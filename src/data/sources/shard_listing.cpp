@@ -45,6 +45,7 @@ struct Group {
   std::optional<std::string> label;       // of the .cls member
   std::optional<std::string> json_label;  // of the .json member
   float weight = 1;
+  std::string other;  // a member that is none of these
 };
 
 void read_json(std::string_view text, Group& group) {
@@ -103,14 +104,22 @@ class ShardScan {
       group_->label = std::string(trimmed(as_text(member.content)));
     } else if (extension == "json") {
       read_json(as_text(member.content), *group_);
+    } else {
+      group_->other = member.name;
     }
+  }
+
+  [[noreturn]] void fail_without_image() const {
+    if (group_->other.empty()) fail("there is no image");
+    fail("there is no image, only " + printable(group_->other) +
+         " (an image's name has one dot: <key>.<jpg|png|...>)");
   }
 
   // Adds the sample that the group is.
   void finish() {
     if (!group_) return;
     at_key([this] {
-      if (group_->image.empty()) fail("there is no image");
+      if (group_->image.empty()) fail_without_image();
       if (!group_->label) group_->label = group_->json_label;
       if (!group_->label) fail("there is no label: neither a .cls, nor a \"label\" in a .json");
       if (group_->label->empty()) fail("the label is empty");

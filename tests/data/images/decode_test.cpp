@@ -343,6 +343,23 @@ TEST(Damage, ChangedBytesNeverCrash) {
   }
 }
 
+// OpenCV leaves the rest of a strip black and says nothing.
+TEST(Damage, ADamagedTiffStripIsAnError) {
+  if (!reads_png()) GTEST_SKIP() << "there is no images module here";
+  const std::string whole = content("lzw.tif");
+  int noticed = 0;
+  for (std::size_t at = 8; at + 8 < whole.size(); at += 8) {
+    std::string damaged = whole;
+    damaged.replace(at, 8, 8, '\xFF');
+    try {
+      decode(damaged);
+    } catch (const Error& error) {
+      noticed += std::string(error.what()).starts_with("the TIFF data is damaged: ") ? 1 : 0;
+    }
+  }
+  EXPECT_GT(noticed, 0);
+}
+
 TEST(Damage, DataThatEndsBeforeTheEndMarkerIsAnError) {
   const std::string whole = content("regions_420.jpg");
   const std::string middle = whole.substr(0, whole.size() / 2) + "\xFF\xD9";

@@ -129,7 +129,8 @@ TEST_F(TarShards, NamesTheKeyOfAnIncompleteSample) {
             "key \"a/1\": there is no label: neither a .cls, nor a \"label\" in a .json");
   EXPECT_EQ(
       error_in(Members{{"1.jpg", "x"}, {"1.cls", "0"}, {"2\n.cls", "0"}, {"2\n.seg.png", ""}}),
-      "key \"2\\n\": there is no image");
+      "key \"2\\n\": there is no image, only 2\\n.seg.png (an image's name has one dot: "
+      "<key>.<jpg|png|...>)");
   EXPECT_EQ(error_in(Members{{"1.jpg", "x"}, {"1.png", "x"}}),
             "key \"1\": there are two images, 1.jpg and 1.png");
   EXPECT_EQ(error_in(Members{{"1.jpg", "x"}, {"1.cls", " \n"}}), "key \"1\": the label is empty");
