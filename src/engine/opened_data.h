@@ -20,8 +20,8 @@ struct OpenedData {
   data::LoaderOptions loader_options(const config::Loader& config, bool cuda) const;
 };
 
-// Throws Error(data, config) naming the path or the setting. `caches` is how many the run makes: they
-// share the memory where a cache's size is left to us.
+// Throws Error(data, config) naming the path or the setting. `caches` is how many the run makes:
+// they share the memory where a cache's size is left to us.
 OpenedData open_data(const config::Source& config, const config::Loader& loader, std::uint64_t seed,
                      bool augment, int caches = 1);
 

@@ -132,6 +132,17 @@ void place(kernels::Picture& picture, JpegTask& task, int channels, Arena& arena
   picture.columns = arena.take<std::int32_t>(area(picture.window_width, 2 + picture.column_taps));
 }
 
+// What belongs to one of the two chunks that may be under way. Nothing in it is written before
+// `made` is done: until then the device may still read it, the pictures in host memory too.
+struct Chunk {
+  explicit Chunk(c10::DeviceType type) : decoded(type), made(type) {}
+  HostMemory host_pictures;
+  at::Tensor device_pictures;
+  at::Tensor arena;
+  c10::Event decoded;  // on the decoder's stream
+  c10::Event made;     // the kernels, and all before them
+};
+
 }  // namespace
 
 struct BatchDecoder::Impl {
@@ -143,21 +154,17 @@ struct BatchDecoder::Impl {
         channels(loader.channels()),
         decode_stream(c10::impl::VirtualGuardImpl(device_.type())
                           .getStreamFromGlobalPool(device_, /*isHighPriority=*/false)),
-        decoded{c10::Event(device_.type()), c10::Event(device_.type())},
-        kernels_done{c10::Event(device_.type()), c10::Event(device_.type())} {
-    const std::size_t bytes =
-        static_cast<std::size_t>(loader.capacity()) * sizeof(kernels::Picture);
-    host_pictures = host_allocator(/*pinned=*/true)(bytes);
-    device_pictures = device_bytes(bytes);
+        chunks{Chunk(device_.type()), Chunk(device_.type())} {
+    constexpr std::size_t kBytes = kMostInChunk * sizeof(kernels::Picture);
+    for (Chunk& chunk : chunks) {
+      chunk.host_pictures = host_allocator(/*pinned=*/true)(kBytes);
+      chunk.device_pictures = device_bytes(kBytes);
+    }
   }
 
   at::Tensor device_bytes(std::size_t bytes) const {
     return at::empty({static_cast<std::int64_t>(bytes)},
                      at::TensorOptions(device).dtype(at::kByte));
-  }
-
-  kernels::Picture* pictures() const {
-    return reinterpret_cast<kernels::Picture*>(host_pictures.data);
   }
 
   // The pictures and tasks of the batch from its row `row` on, as many as fit in a chunk: sets
@@ -182,22 +189,24 @@ struct BatchDecoder::Impl {
     return row;
   }
 
-  // The arena whose turn it is, large enough and in nobody's use.
-  std::byte* next_arena() {
+  // The chunk whose turn it is, in nobody's use, with an arena that is large enough.
+  Chunk& next_chunk() {
+    sleep_until_done(chunks[turn].decoded);  // the decoder works on one at a time
     turn = 1 - turn;
-    at::Tensor& memory = arenas[turn];
-    sleep_until_done(kernels_done[turn]);
-    if (!memory.defined() || needed_bytes > static_cast<std::size_t>(memory.numel()))
-      memory = device_bytes(std::max(needed_bytes + needed_bytes / 8, kArenaBytes / 8));
-    return static_cast<std::byte*>(memory.mutable_data_ptr());
+    Chunk& chunk = chunks[turn];
+    sleep_until_done(chunk.made);
+    if (!chunk.arena.defined() || needed_bytes > static_cast<std::size_t>(chunk.arena.numel()))
+      chunk.arena = device_bytes(std::max(needed_bytes + needed_bytes / 8, kArenaBytes / 8));
+    return chunk;
   }
 
   void make_chunk(const HostBatch& batch, std::uint8_t* images, const c10::Stream& stream) {
-    Arena memory(next_arena());
+    Chunk& chunk = next_chunk();
+    Arena memory(static_cast<std::byte*>(chunk.arena.mutable_data_ptr()));
     kernels::Largest largest;
-    kernels::Picture* first = pictures() + done;
+    auto* pictures = reinterpret_cast<kernels::Picture*>(chunk.host_pictures.data);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      kernels::Picture& picture = first[i];
+      kernels::Picture& picture = pictures[i];
       picture = picture_of(batch.encoded[static_cast<std::size_t>(rows[i])]);
       place(picture, tasks[i], channels, memory);
       picture.image = images + static_cast<std::size_t>(rows[i]) * area(height, width) *
@@ -213,32 +222,27 @@ struct BatchDecoder::Impl {
       refused.insert(refused.end(), rows.begin(), rows.end());
       return;
     }
-    decoded[turn].record(decode_stream);
-    decoded[turn].block(stream);
+    chunk.decoded.record(decode_stream);
+    chunk.decoded.block(stream);
     const auto size = static_cast<std::int64_t>(sizeof(kernels::Picture));
     const auto count = static_cast<std::int64_t>(rows.size());
-    const at::Tensor to = device_pictures.narrow(0, done * size, count * size);
-    to.copy_(at::from_blob(first, {count * size}, at::kByte), /*non_blocking=*/true);
+    const at::Tensor to = chunk.device_pictures.narrow(0, 0, count * size);
+    to.copy_(at::from_blob(pictures, {count * size}, at::kByte), /*non_blocking=*/true);
     const char* failure = kernels::build(static_cast<const kernels::Picture*>(to.const_data_ptr()),
                                          static_cast<int>(count), largest, height, width, channels,
                                          stream.native_handle());
     if (failure != nullptr)
       throw Error(Exit::device, std::string("decoding images on the GPU: ") + failure);
-    kernels_done[turn].record(stream);
-    done += count;
+    chunk.made.record(stream);
   }
 
   std::unique_ptr<NvJpeg> decoder;
   c10::Device device;
   int height, width, channels;
-  HostMemory host_pictures;
-  at::Tensor device_pictures;
-  std::array<at::Tensor, 2> arenas;
   c10::Stream decode_stream;
-  std::array<c10::Event, 2> decoded, kernels_done;  // of the chunk in the arena
+  std::array<Chunk, 2> chunks;
   std::size_t turn = 0;
   std::size_t needed_bytes = 0;  // of the chunk that was collected
-  std::int64_t done = 0;         // pictures of the batch that are queued
   std::vector<std::int64_t> rows;
   std::vector<JpegTask> tasks;
   std::vector<std::int64_t> refused;
@@ -259,7 +263,6 @@ const std::vector<std::int64_t>& BatchDecoder::decode(const HostBatch& batch, st
   Impl& impl = *impl_;
   free.block(stream);
   impl.refused.clear();
-  impl.done = 0;
   for (std::int64_t row = 0; row < batch.size;) {
     row = impl.collect(batch, row);
     if (!impl.rows.empty()) impl.make_chunk(batch, images, stream);
