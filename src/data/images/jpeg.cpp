@@ -69,6 +69,8 @@ extern "C" void on_progress(j_common_ptr info) {
 // Whether the data from the first scan on reaches an end marker. In a scan a byte 255 is followed
 // by a zero or a restart marker; any other marker but the end carries its length.
 bool reaches_end_marker(Bytes data) {
+  // The usual case: nothing follows the marker. Within a scan no such pair of bytes can stand.
+  if (data.size() >= 2 && data[data.size() - 2] == 0xFF && data.back() == JPEG_EOI) return true;
   std::size_t at = 0;
   while (at + 1 < data.size()) {
     const void* found = std::memchr(data.data() + at, 0xFF, data.size() - at - 1);
