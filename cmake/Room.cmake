@@ -10,7 +10,7 @@ set(TRAINER_WARNINGS -Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dto
 # GCC 12 reports these inside the standard library's own inlined code.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND TRAINER_WARNINGS -Wno-null-dereference -Wno-error=maybe-uninitialized
-       -Wno-error=stringop-overflow -Wno-error=array-bounds -Wno-error=restrict
+       -Wno-error=stringop-overflow -Wno-error=array-bounds -Wno-restrict
        -Wno-error=free-nonheap-object)
 endif()
 

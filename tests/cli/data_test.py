@@ -10,7 +10,7 @@ import subprocess
 import unittest
 import zlib
 
-from support import DEVICE, TRAINER, TrainerTest, losses, wait_until
+from support import DEVICE, TRAINER, TrainerTest, losses, needs_images_module, wait_until
 
 try:
     import numpy as np
@@ -102,6 +102,7 @@ class Inspect(DataTest):
         self.assertIn("no problem was found", result.stdout)
         self.assertEqual(result.stderr, "")  # no progress line where there is no terminal
 
+    @needs_images_module
     def test_all_problems_are_named_and_exit_with_4(self):
         self.dirty_folder()
         result = self.run_ok("data", "inspect", "--config", self.folders(val="val"), expect=4)
@@ -113,6 +114,7 @@ class Inspect(DataTest):
                      "train and val: 1 content in different classes"):
             self.assertIn(text, result.stdout)
 
+    @needs_images_module
     def test_json_holds_the_same(self):
         self.dirty_folder()
         config = self.folders(val="val")
@@ -142,6 +144,7 @@ class Inspect(DataTest):
         result = self.run_ok("data", "inspect", "--config", config, "--split", "train", "--headers")
         self.assertIn("train/dög/called.jpg (class \"dög\") is PNG", result.stdout)
 
+    @needs_images_module
     def test_the_sheet_shows_the_pixels_of_the_batch(self):
         path = self.save("train/cat/only.png", 24, 24)
         sheet = self.folder / "sheet.png"
@@ -156,6 +159,7 @@ class Inspect(DataTest):
             self.assertTrue(np.array_equal(tile, wanted))
             self.assertLess(np.asarray(shown)[48:64].min(), 128)  # the caption
 
+    @needs_images_module
     def test_the_sheet_has_the_augmented_images_of_the_first_step(self):
         self.clean_folder()
         config = self.folders()
@@ -167,6 +171,7 @@ class Inspect(DataTest):
         self.assertEqual(first.read_bytes(), again.read_bytes())
         self.assertNotEqual(first.read_bytes(), other.read_bytes())
 
+    @needs_images_module
     def test_a_sheet_that_cannot_be_written(self):
         self.clean_folder()
         result = self.run_ok("data", "inspect", "--config", self.folders(), "--sheet",
@@ -200,6 +205,7 @@ class Inspect(DataTest):
 
 
 class Pack(DataTest):
+    @needs_images_module
     def test_training_on_shards_equals_training_on_the_folder(self):
         self.clean_folder()
         self.save("train/cat/called.jpg", format="PNG")

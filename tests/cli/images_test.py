@@ -15,7 +15,7 @@ import unittest
 import zlib
 from unittest import mock
 
-from support import TRAINER, TrainerTest, curve, kill, losses, records, wait_until
+from support import TRAINER, TrainerTest, curve, kill, losses, needs_images_module, records, wait_until
 
 try:
     import numpy as np
@@ -193,6 +193,7 @@ class Layouts(ImagesTest):
                       "shards": ("tar_shards", "{}-shards")}[layout]
         return {split: source(kind, form.format(split)) for split in ("train", "val")}
 
+    @needs_images_module
     def test_layouts_caches_and_threads_do_not_change_the_run(self):
         self.make_layouts()
         usual = {"batch": 9, "length": self.LENGTH}
@@ -210,6 +211,7 @@ class Layouts(ImagesTest):
                 run = self.run_of(f"run-{number}", loader=loader, **usual, **self.sources(layout))
                 self.assert_same_run(run, reference)
 
+    @needs_images_module
     def test_a_convolutional_network_on_shards_with_a_cache(self):
         self.make_layouts()
         usual = {"batch": 8, "length": "4 steps", "model": RESNET}
@@ -264,6 +266,7 @@ class Killed(ImagesTest):
         self.assert_same_run(run, self.folder / "reference")
         return run
 
+    @needs_images_module
     def test_on_shards_with_a_cache(self):
         self.mixed_folders()
         self.pack("shards")
@@ -336,6 +339,7 @@ class Ugly(ImagesTest):
         self.plain["fine/deep.png"] = Image.fromarray(shallow).convert("RGB")
         self.ugly("palette.png", self.picture(39, 42).quantize(16))
 
+    @needs_images_module
     def test_they_train_as_their_pixels(self):
         self.write_files()
         for name, pixels in self.plain.items():
@@ -349,6 +353,7 @@ class Ugly(ImagesTest):
                                            **usual) for folder in ("ugly", "plain"))
                 self.assert_same_run(ugly, plain)
 
+    @needs_images_module
     def test_inspect_tells_their_formats(self):
         self.write_files()
         config = self.experiment(train=source("image_folder", "ugly"))

@@ -91,6 +91,16 @@ MEASURED = ("seconds", "step_ms", "data_wait_ms", "data_read_ms",
             "mem_peak", "mem_reserved")
 
 
+def has_images_module():
+    """Whether formats other than JPEG and PNM are read: a lean package and the tsan preset do not."""
+    program = pathlib.Path(TRAINER)
+    folders = [os.environ.get("TRAINER_LIB"), program.parent.parent / "lib", program.parent / "lib"]
+    return any(folder and (pathlib.Path(folder) / "libtrainer_images.so").exists() for folder in folders)
+
+
+needs_images_module = unittest.skipUnless(has_images_module(), "libtrainer_images.so is not here")
+
+
 def curve(run):
     return [{k: v for k, v in record.items() if k not in MEASURED} for record in records(run)]
 
