@@ -69,8 +69,8 @@ class PlanBuilder {
 };
 
 // By how much a JPEG may be reduced while it is decoded: the largest of 1, 2, 4 and 8 that leaves
-// `geometry`'s box at least twice as large as what is made of it. With less left, the reduction's own
-// filter shows (Note [Reduction]).
+// `geometry`'s box at least twice as large as what is made of it. With less left, the reduction's
+// own filter shows (Note [Reduction]).
 int reduction(const Resampling& geometry);
 // The same geometry on the picture reduced by `shrink`.
 Resampling reduced(const Resampling& geometry, int shrink);
