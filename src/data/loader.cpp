@@ -356,7 +356,11 @@ struct Loader::Impl {
     if (options.may_be_empty || batch.size > 0 || batch.bad.empty()) return;
     size_is(slot, 1);
     BadSample& bad = batch.bad.front();
-    bad.replaced_by = fill_with_another(slot, 0, bad.index, options.leave_jpeg, own);
+    try {
+      bad.replaced_by = fill_with_another(slot, 0, bad.index, options.leave_jpeg, own);
+    } catch (...) {
+      slot.failure = std::current_exception();
+    }
     weigh(batch);
   }
 
@@ -474,10 +478,10 @@ const HostBatch* Loader::next() {
   impl.make_ready(lock);
   impl.wait_ms += std::chrono::duration<double, std::milli>(Clock::now() - started).count();
   Slot& slot = impl.slot_of(impl.delivered);
-  if (slot.failure) std::rethrow_exception(slot.failure);
   lock.unlock();
   impl.fill_empty(slot);
   lock.lock();
+  if (slot.failure) std::rethrow_exception(slot.failure);
   ++impl.delivered;
   return &slot.batch;
 }

@@ -104,8 +104,7 @@ class Loader {
   // The next step's batch, in step order; nullptr after last_step. Blocks until it is full. Valid
   // until `release`. Bad samples are dealt with as LoaderOptions::on_bad_sample says. Rethrows here
   // what a worker threw, for the earliest sample in step order, and again at each further call
-  // until `seek`; Error(data) too where no sample of a batch is left. At most slots() batches may
-  // be held unreleased.
+  // until `seek`. At most slots() batches may be held unreleased.
   const HostBatch* next();
   // Makes row `row` of a batch that is held on this thread instead of leaving it to the GPU. A
   // sample that turns out bad now is replaced, where bad samples do not end the run.

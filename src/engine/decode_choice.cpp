@@ -105,14 +105,20 @@ const char* name_of(Decode decode) {
   }
 }
 
-std::string why_no_gpu_decoding(const OpenedData& data, const config::Loader& loader,
-                                const data::Sampler& sampler, at::Device device) {
+std::string why_not_for_gpu(const OpenedData& data, const config::Loader& loader) {
   if (!data.source->encoded()) return "the source holds pixels, not image files";
   if (const char* transform = data.pipeline->cpu_only())
     return std::string("the GPU does not do ") + transform;
   const auto* cache = std::get_if<config::RamCache>(&loader.cache);
   if (cache != nullptr && cache->holds == config::CacheHolds::decoded)
     return "data.loader.cache holds decoded samples";
+  return {};
+}
+
+std::string why_no_gpu_decoding(const OpenedData& data, const config::Loader& loader,
+                                const data::Sampler& sampler, at::Device device) {
+  const std::string unsuited = why_not_for_gpu(data, loader);
+  if (!unsuited.empty()) return unsuited;
   data::LoaderOptions options;
   options.samples = data.samples;
   const data::Loader probe(*data.source, *data.pipeline, sampler, options);

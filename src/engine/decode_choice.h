@@ -35,6 +35,10 @@ DecodeChoice choose_decode(const config::Experiment& experiment, const OpenedDat
 // training step where it is known.
 config::Decode faster_decode(double cpu, double gpu, std::optional<double> step);
 
+// Why the samples of `data` are none for the GPU's decoder, whatever the machine; empty where they
+// are.
+std::string why_not_for_gpu(const OpenedData& data, const config::Loader& loader);
+
 // Why the GPU cannot decode the samples of `data` with what this build and machine have; empty
 // where it can.
 std::string why_no_gpu_decoding(const OpenedData& data, const config::Loader& loader,

@@ -167,8 +167,8 @@ void Session::build_evaluation() {
   // A sample that stands in for another would be counted twice.
   if (loader.on_bad_sample == config::BadSample::replace)
     loader.on_bad_sample = config::BadSample::skip;
-  loader.leave_jpeg = decode_.decode == config::Decode::gpu &&
-                      why_no_gpu_decoding(*val_, config, *sampler_, device_).empty();
+  loader.leave_jpeg =
+      decode_.decode == config::Decode::gpu && why_not_for_gpu(*val_, config).empty();
   evaluator_ = std::make_unique<Evaluator>(
       EvaluatorParts{*model_, *objective_, *strategy_, *val_->source, *val_->pipeline, *bad_val_},
       experiment_.precision, experiment_.batch.evaluate.value(), loader,

@@ -399,11 +399,15 @@ TEST(LoaderPolicy, NothingToStandInIsAnErrorThatNamesTheSample) {
   source.broken = [](std::int64_t) { return true; };
   const Pipeline pipeline({config::CenterCrop{4}}, 3);
   LoaderOptions all = options(2, 1, 2);
-  all.on_bad_sample = config::BadSample::replace;
-  Loader loader(source, pipeline, Sampler(20, 10, false, false, 5), all);
-  EXPECT_THAT(error_of(Exit::data, [&] { loader.next(); }),
-              AllOf(HasSubstr("none of 100 samples could stand in for sample 0 of counting"),
-                    HasSubstr("broken on purpose")));
+  for (const auto policy : {config::BadSample::replace, config::BadSample::skip}) {
+    all.on_bad_sample = policy;
+    Loader loader(source, pipeline, Sampler(20, 10, false, false, 5), all);
+    for (int call = 0; call < 2; ++call) {
+      EXPECT_THAT(error_of(Exit::data, [&] { loader.next(); }),
+                  AllOf(HasSubstr("none of 100 samples could stand in for sample 0 of counting"),
+                        HasSubstr("broken on purpose")));
+    }
+  }
 }
 
 TEST(Loader, CarriesWeights) {
