@@ -86,7 +86,6 @@ class Transport {
   // Afterwards no copy is under way and no slot is held.
   virtual void stop() = 0;
   virtual double take_deliver_ms() { return 0; }
-  virtual std::string decoder() const { return {}; }
 };
 
 // What both transports do with a host batch.
@@ -200,7 +199,6 @@ class Delivery : public Transport {
     const std::lock_guard lock(mutex_);
     return std::exchange(deliver_ms_, 0.0);
   }
-  std::string decoder() const override { return decoder_ ? decoder_->describe() : ""; }
 
  private:
   struct Buffer {
@@ -377,8 +375,6 @@ FeedTimes Feed::take_times() {
   const LoaderTimes loader = impl_->loader.take_times();
   return {std::exchange(impl_->wait_ms, 0.0), impl_->transport->take_deliver_ms(), loader.stages};
 }
-
-std::string Feed::decoder() const { return impl_->transport->decoder(); }
 
 std::string no_gpu_decoding(const Loader& loader, at::Device device) {
   if (!device.is_cuda()) return "training is on the CPU";

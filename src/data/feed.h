@@ -60,8 +60,6 @@ class Feed {
   // `Loader::seek`: seek the feed, not its loader.
   void seek(std::int64_t step);
   FeedTimes take_times();
-  // How JPEG files are decoded on the GPU; empty where the CPU does it.
-  std::string decoder() const;
 
  private:
   struct Impl;

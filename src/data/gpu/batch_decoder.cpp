@@ -17,10 +17,11 @@
 #include "data/images/filter.h"
 
 // Note [Chunks]: a batch is decoded in chunks whose pictures fit in one piece of device memory, an
-// arena. Two arenas are used in turn, so that a chunk is decoded while the kernels of the one
-// before run; the host waits until those of the chunk before that are done (nvJPEG's hardware does
-// not wait for what is queued on a stream before it writes). Decoding has a stream of its own,
-// since it need not wait until the batch's memory is free, as the kernels must.
+// arena. Two arenas with a decoder each are used in turn, so that the host prepares a chunk while
+// the one before is decoded and its kernels run; it waits until those of the chunk before that are
+// done (nvJPEG's hardware does not wait for what is queued on a stream before it writes). Decoding
+// has a stream of its own, since it need not wait until the batch's memory is free, as the kernels
+// must.
 
 namespace trainer::data {
 
@@ -29,7 +30,7 @@ namespace trainer::data {
 namespace {
 
 constexpr std::size_t kArenaBytes = std::size_t{512} << 20;
-// The kernels of one chunk run while the next one is decoded.
+// The kernels of one chunk run while the next one is prepared and decoded.
 constexpr std::size_t kMostInChunk = 128;
 constexpr std::size_t kAlignment = 256;
 
@@ -135,7 +136,9 @@ void place(kernels::Picture& picture, JpegTask& task, int channels, Arena& arena
 // What belongs to one of the two chunks that may be under way. Nothing in it is written before
 // `made` is done: until then the device may still read it, the pictures in host memory too.
 struct Chunk {
-  explicit Chunk(c10::DeviceType type) : decoded(type), made(type) {}
+  Chunk(std::unique_ptr<NvJpeg> decoder_, c10::DeviceType type)
+      : decoder(std::move(decoder_)), decoded(type), made(type) {}
+  std::unique_ptr<NvJpeg> decoder;
   HostMemory host_pictures;
   at::Tensor device_pictures;
   at::Tensor arena;
@@ -146,15 +149,15 @@ struct Chunk {
 }  // namespace
 
 struct BatchDecoder::Impl {
-  Impl(std::unique_ptr<NvJpeg> decoder_, const Loader& loader, c10::Device device_)
-      : decoder(std::move(decoder_)),
-        device(device_),
+  Impl(std::array<std::unique_ptr<NvJpeg>, 2> decoders, const Loader& loader, c10::Device device_)
+      : device(device_),
         height(loader.height()),
         width(loader.width()),
         channels(loader.channels()),
         decode_stream(c10::impl::VirtualGuardImpl(device_.type())
                           .getStreamFromGlobalPool(device_, /*isHighPriority=*/false)),
-        chunks{Chunk(device_.type()), Chunk(device_.type())} {
+        chunks{Chunk(std::move(decoders[0]), device_.type()),
+               Chunk(std::move(decoders[1]), device_.type())} {
     constexpr std::size_t kBytes = kMostInChunk * sizeof(kernels::Picture);
     for (Chunk& chunk : chunks) {
       chunk.host_pictures = host_allocator(/*pinned=*/true)(kBytes);
@@ -191,7 +194,6 @@ struct BatchDecoder::Impl {
 
   // The chunk whose turn it is, in nobody's use, with an arena that is large enough.
   Chunk& next_chunk() {
-    sleep_until_done(chunks[turn].decoded);  // the decoder works on one at a time
     turn = 1 - turn;
     Chunk& chunk = chunks[turn];
     sleep_until_done(chunk.made);
@@ -218,7 +220,7 @@ struct BatchDecoder::Impl {
       largest.taps = std::max({largest.taps, picture.window_height, picture.window_width});
       for (const int which : picture.order) largest.jitter = largest.jitter || which >= 0;
     }
-    if (!decoder->decode(tasks, decode_stream.native_handle())) {
+    if (!chunk.decoder->decode(tasks, decode_stream.native_handle())) {
       refused.insert(refused.end(), rows.begin(), rows.end());
       return;
     }
@@ -236,7 +238,6 @@ struct BatchDecoder::Impl {
     chunk.made.record(stream);
   }
 
-  std::unique_ptr<NvJpeg> decoder;
   c10::Device device;
   int height, width, channels;
   c10::Stream decode_stream;
@@ -250,13 +251,11 @@ struct BatchDecoder::Impl {
 
 std::unique_ptr<BatchDecoder> BatchDecoder::create(const Loader& loader, c10::Device device,
                                                    std::string& reason) {
-  std::unique_ptr<NvJpeg> decoder = NvJpeg::create(reason);
-  if (!decoder) return nullptr;
+  std::array<std::unique_ptr<NvJpeg>, 2> decoders{NvJpeg::create(reason), NvJpeg::create(reason)};
+  if (!decoders[0] || !decoders[1]) return nullptr;
   return std::unique_ptr<BatchDecoder>(
-      new BatchDecoder(std::make_unique<Impl>(std::move(decoder), loader, device)));
+      new BatchDecoder(std::make_unique<Impl>(std::move(decoders), loader, device)));
 }
-
-std::string BatchDecoder::describe() const { return "nvJPEG (" + impl_->decoder->describe() + ")"; }
 
 const std::vector<std::int64_t>& BatchDecoder::decode(const HostBatch& batch, std::uint8_t* images,
                                                       c10::Event& free, const c10::Stream& stream) {
@@ -279,7 +278,6 @@ std::unique_ptr<BatchDecoder> BatchDecoder::create(const Loader&, c10::Device,
   reason = "this build has no CUDA kernels (nvcc was not found when it was built)";
   return nullptr;
 }
-std::string BatchDecoder::describe() const { return {}; }
 const std::vector<std::int64_t>& BatchDecoder::decode(const HostBatch&, std::uint8_t*, c10::Event&,
                                                       const c10::Stream&) {
   throw std::logic_error("BatchDecoder: there is none in this build");

@@ -23,8 +23,6 @@ class BatchDecoder {
   ~BatchDecoder();
   BatchDecoder(const BatchDecoder&) = delete;
 
-  // How it decodes, for the log.
-  std::string describe() const;
   // Makes the encoded rows of `batch` in `images` (device memory, u8 [size, height, width,
   // channels]) on `stream`, which is the current one, after `free`, which it makes the stream wait
   // for. Returns before the GPU is done; `batch` must stay until it is. Gives the rows that the

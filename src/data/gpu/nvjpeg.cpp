@@ -1,9 +1,13 @@
 #include "data/gpu/nvjpeg.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -36,7 +40,6 @@ struct Functions {
   int (*initialize)(void* handle, void* state, int batch, int threads, int format) = nullptr;
   int (*decode)(void* handle, void* state, const std::uint8_t* const* data,
                 const std::size_t* lengths, OutputImage* images, void* stream) = nullptr;
-  int (*hardware)(void* handle, unsigned* engines, unsigned* cores) = nullptr;
 };
 
 // The CUDA libraries of pip's packages lie together, and LibTorch has loaded the runtime from
@@ -76,50 +79,113 @@ bool load(Functions& functions, std::string& reason) {
   find(functions.destroy_state, "nvjpegJpegStateDestroy");
   find(functions.initialize, "nvjpegDecodeBatchedInitialize");
   find(functions.decode, "nvjpegDecodeBatched");
-  find(functions.hardware, "nvjpegGetHardwareDecoderInfo");
   if (!complete) reason = "libnvjpeg is too old";
   return complete;
+}
+
+// A handle of the library: starting one takes a quarter of a second, so all decoders of a device
+// share those that are in use. A handle may be used from several threads.
+class Handle {
+ public:
+  // nullptr, with the reason in `reason`.
+  static std::shared_ptr<Handle> get(unsigned flags, std::string& reason) {
+    static std::mutex mutex;
+    static std::map<std::pair<int, unsigned>, std::weak_ptr<Handle>> in_use;
+    const std::lock_guard lock(mutex);
+    std::weak_ptr<Handle>& known =
+        in_use[{c10::impl::VirtualGuardImpl(at::kCUDA).getDevice().index(), flags}];
+    if (auto handle = known.lock()) return handle;
+    auto handle = std::make_shared<Handle>();
+    if (!load(handle->functions, reason) || !handle->start(flags, reason)) return nullptr;
+    known = handle;
+    return handle;
+  }
+
+  ~Handle() {
+    if (handle != nullptr) functions.destroy(handle);
+  }
+  Handle() = default;
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  Functions functions;
+  void* handle = nullptr;
+
+ private:
+  bool start(unsigned flags, std::string& reason) {
+    for (const int backend : {kBackendHardware, kBackendGpuHybrid}) {
+      const int status = functions.create(backend, nullptr, nullptr, flags, &handle);
+      if (status == kSuccess && handle != nullptr) return true;
+    }
+    reason = "nvJPEG does not start on this GPU";
+    return false;
+  }
+};
+
+// What one call after the other uses.
+class DecoderState {
+ public:
+  explicit DecoderState(std::shared_ptr<Handle> handle) : handle_(std::move(handle)) {}
+  ~DecoderState() {
+    if (state_ != nullptr) handle_->functions.destroy_state(state_);
+  }
+  DecoderState(const DecoderState&) = delete;
+  DecoderState& operator=(const DecoderState&) = delete;
+
+  bool start() { return handle_->functions.create_state(handle_->handle, &state_) == kSuccess; }
+
+  bool decode(std::span<const JpegTask> tasks, void* stream) {
+    const Functions& functions = handle_->functions;
+    if (batch_ != tasks.size()) {
+      batch_ = 0;
+      if (functions.initialize(handle_->handle, state_, static_cast<int>(tasks.size()),
+                               /*threads=*/1, kOutputRgb) != kSuccess)
+        return false;
+      batch_ = tasks.size();
+    }
+    data_.clear();
+    lengths_.clear();
+    images_.clear();
+    for (const JpegTask& task : tasks) {
+      data_.push_back(task.bytes.data());
+      lengths_.push_back(task.bytes.size());
+      OutputImage image{};
+      image.channel[0] = task.pixels;
+      image.pitch[0] = 3 * static_cast<std::size_t>(task.layout.width);
+      images_.push_back(image);
+    }
+    return functions.decode(handle_->handle, state_, data_.data(), lengths_.data(), images_.data(),
+                            stream) == kSuccess;
+  }
+
+ private:
+  std::shared_ptr<Handle> handle_;
+  void* state_ = nullptr;
+  std::size_t batch_ = 0;  // that the state is prepared for
+  // Of the call under way; they keep their memory.
+  std::vector<const std::uint8_t*> data_;
+  std::vector<std::size_t> lengths_;
+  std::vector<OutputImage> images_;
+};
+
+std::unique_ptr<DecoderState> make_state(unsigned flags, std::string& reason) {
+  std::shared_ptr<Handle> handle = Handle::get(flags, reason);
+  if (!handle) return nullptr;
+  auto state = std::make_unique<DecoderState>(std::move(handle));
+  if (state->start()) return state;
+  reason = "nvJPEG gives no decoder state";
+  return nullptr;
+}
+
+bool has_full_chroma(const JpegTask& task) {
+  return task.layout.horizontal == 1 && task.layout.vertical == 1;
 }
 
 }  // namespace
 
 struct NvJpeg::Impl {
-  Functions functions;
-  void* handle = nullptr;
-  void* state = nullptr;
-  std::string description;
-  std::size_t batch = 0;  // that the state is prepared for
-  // Of the call under way; they keep their memory.
-  std::vector<const std::uint8_t*> data;
-  std::vector<std::size_t> lengths;
-  std::vector<OutputImage> images;
-
-  ~Impl() {
-    if (state != nullptr) functions.destroy_state(state);
-    if (handle != nullptr) functions.destroy(handle);
-  }
-
-  bool open(int backend) {
-    return functions.create(backend, nullptr, nullptr, kInterpolate, &handle) == kSuccess &&
-           handle != nullptr;
-  }
-
-  bool start(std::string& reason) {
-    unsigned engines = 0;
-    unsigned cores = 0;
-    if (open(kBackendHardware)) {
-      functions.hardware(handle, &engines, &cores);
-      description = "hardware, " + std::to_string(engines) + " engines";
-    } else if (open(kBackendGpuHybrid)) {
-      description = "CUDA";
-    } else {
-      reason = "nvJPEG does not start on this GPU";
-      return false;
-    }
-    if (functions.create_state(handle, &state) == kSuccess) return true;
-    reason = "nvJPEG gives no decoder state";
-    return false;
-  }
+  // Without interpolation where there is no chroma to interpolate.
+  std::unique_ptr<DecoderState> plain, interpolating;
 };
 
 NvJpeg::NvJpeg(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -127,34 +193,17 @@ NvJpeg::~NvJpeg() = default;
 
 std::unique_ptr<NvJpeg> NvJpeg::create(std::string& reason) {
   auto impl = std::make_unique<Impl>();
-  if (!load(impl->functions, reason) || !impl->start(reason)) return nullptr;
+  impl->plain = make_state(0, reason);
+  if (!impl->plain) return nullptr;
   return std::unique_ptr<NvJpeg>(new NvJpeg(std::move(impl)));
 }
 
-const std::string& NvJpeg::describe() const { return impl_->description; }
-
 bool NvJpeg::decode(std::span<const JpegTask> tasks, void* stream) {
-  Impl& impl = *impl_;
-  if (impl.batch != tasks.size()) {
-    impl.batch = 0;
-    if (impl.functions.initialize(impl.handle, impl.state, static_cast<int>(tasks.size()),
-                                  /*threads=*/1, kOutputRgb) != kSuccess)
-      return false;
-    impl.batch = tasks.size();
-  }
-  impl.data.clear();
-  impl.lengths.clear();
-  impl.images.clear();
-  for (const JpegTask& task : tasks) {
-    impl.data.push_back(task.bytes.data());
-    impl.lengths.push_back(task.bytes.size());
-    OutputImage image{};
-    image.channel[0] = task.pixels;
-    image.pitch[0] = 3 * static_cast<std::size_t>(task.layout.width);
-    impl.images.push_back(image);
-  }
-  return impl.functions.decode(impl.handle, impl.state, impl.data.data(), impl.lengths.data(),
-                               impl.images.data(), stream) == kSuccess;
+  if (std::all_of(tasks.begin(), tasks.end(), has_full_chroma))
+    return impl_->plain->decode(tasks, stream);
+  std::string reason;
+  if (!impl_->interpolating) impl_->interpolating = make_state(kInterpolate, reason);
+  return impl_->interpolating && impl_->interpolating->decode(tasks, stream);
 }
 
 }  // namespace trainer::data

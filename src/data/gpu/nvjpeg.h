@@ -1,5 +1,5 @@
 // NVIDIA's JPEG decoder, loaded when it is wanted: its hardware unit where the GPU has one, else
-// its CUDA kernels. No torch and no CUDA header here.
+// its CUDA kernels.
 #pragma once
 
 #include <memory>
@@ -18,6 +18,8 @@ struct JpegTask {
   std::uint8_t* pixels = nullptr;
 };
 
+// For one thread; what a call decodes must be done before the next call. All of one device share
+// what is costly to start.
 class NvJpeg {
  public:
   // For the current CUDA device. nullptr, with the reason in `reason`, where there is no libnvjpeg
@@ -26,8 +28,6 @@ class NvJpeg {
   ~NvJpeg();
   NvJpeg(const NvJpeg&) = delete;
 
-  // "hardware, 7 engines" or "CUDA".
-  const std::string& describe() const;
   // Decodes all tasks on `stream` (a cudaStream_t); may return before the GPU is done. False where
   // the library refuses one of them; then none is sure to be decoded.
   bool decode(std::span<const JpegTask> tasks, void* stream);

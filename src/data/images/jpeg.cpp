@@ -20,6 +20,7 @@
 #include "data/images/colour_math.h"
 #include "data/images/exif.h"
 #include "data/images/header_limits.h"
+#include "data/images/jpeg_entropy.h"
 
 namespace trainer::data {
 namespace {
@@ -146,6 +147,7 @@ struct JpegDecoder::State {
     first_column = 0;
     skips = !may_smooth_blocks();
     if (skips) crop_columns();
+    if (fast) entropy.take_over(info, data_of_scans());
     return true;
   }
 
@@ -228,6 +230,18 @@ struct JpegDecoder::State {
       std::copy_n(from, row_bytes, to);
   }
 
+  // Whether all of the window was read. What the fast reader of codes does not like is read again
+  // by the library alone.
+  bool decode() {
+    fast = true;
+    entropy.reset();
+    if (start() && read_rows()) return true;
+    if (!entropy.gave_up()) return false;
+    open();
+    fast = false;
+    return start() && read_rows();
+  }
+
   void open() {
     jpeg_abort_decompress(&info);
     errors.ends_early = false;
@@ -263,12 +277,14 @@ struct JpegDecoder::State {
   ErrorManager errors;
   jpeg_progress_mgr progress{};
   jpeg_decompress_struct info{};
+  JpegEntropy entropy;
   Bytes bytes;
   bool at_header = false;  // open, and nothing read since
 
   // Of the read in progress.
   Rectangle window;
   int shrink = 1;
+  bool fast = true;             // see Note [Entropy decoding]
   bool skips = false;           // rows and columns outside the window
   JDIMENSION first_column = 0;  // of the library's rows, in the reduced picture
   std::size_t row_bytes = 0;    // of the image
@@ -311,7 +327,7 @@ void JpegDecoder::read(const Rectangle& window, int shrink, Image& image) {
   state.pixels = image.pixels.data();
   state.row.resize(std::size_t{state.info.image_width} * 4);
   state.at_header = false;
-  if (!state.start() || !state.read_rows() || state.errors.ends_early) state.fail();
+  if (!state.decode() || state.errors.ends_early) state.fail();
   jpeg_abort_decompress(&state.info);
 }
 
