@@ -12,6 +12,22 @@ add_library(xxhash::xxhash INTERFACE IMPORTED)
 target_include_directories(xxhash::xxhash INTERFACE ${XXHASH_INCLUDE})
 target_link_libraries(xxhash::xxhash INTERFACE ${XXHASH_LIBRARY})
 
+# Tokenizers: patterns, normal forms, and (where it is installed) tokenizer.model files.
+# find_plain(NAME HEADER LIBRARY [REQUIRED]): a library without a CMake package, as NAME::NAME.
+function(find_plain name header library)
+  string(TOUPPER ${name} upper)
+  find_path(${upper}_INCLUDE ${header} ${ARGN})
+  find_library(${upper}_LIBRARY ${library} ${ARGN})
+  if(${upper}_INCLUDE AND ${upper}_LIBRARY)
+    add_library(${name}::${name} INTERFACE IMPORTED GLOBAL)
+    target_include_directories(${name}::${name} SYSTEM INTERFACE ${${upper}_INCLUDE})
+    target_link_libraries(${name}::${name} INTERFACE ${${upper}_LIBRARY})
+  endif()
+endfunction()
+find_plain(pcre2 pcre2.h pcre2-8 REQUIRED)
+find_plain(utf8proc utf8proc.h utf8proc REQUIRED)
+find_plain(sentencepiece sentencepiece_processor.h sentencepiece)
+
 # Note [Finding torch]: find_package(Torch) enables the CUDA language and then needs nvcc and the
 # toolkit's headers. Only C++ is compiled against torch (kernels see none of it), so its libraries are
 # named directly.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -59,8 +60,9 @@ Loaded load_checkpoint(const std::filesystem::path& folder);
 
 // Copies into `model` the tensors of a .safetensors file or a checkpoint folder. Missing,
 // unexpected and differently shaped keys are listed in Error(storage) where `strict`; keys of the
-// model that match a glob of `skip` are left alone.
+// model that match a glob of `skip` are left alone. `rename` makes the model's names of the file's.
+using Rename = std::function<NamedTensors(const NamedTensors&)>;
 void load_weights(const std::filesystem::path& path, Stateful& model, bool strict,
-                  const std::vector<std::string>& skip);
+                  const std::vector<std::string>& skip, const Rename& rename = {});
 
 }  // namespace trainer::checkpoint

@@ -136,9 +136,11 @@ Match match(const NamedTensors& model, const NamedTensors& file,
 }  // namespace
 
 void load_weights(const fs::path& path, Stateful& model, bool strict,
-                  const std::vector<std::string>& skip) {
+                  const std::vector<std::string>& skip, const Rename& rename) {
   const State live = model.state();
-  const Match matched = match(live.tensors, read_weights(path), skip);
+  NamedTensors file = read_weights(path);
+  if (rename) file = rename(file);
+  const Match matched = match(live.tensors, file, skip);
   const std::string message =
       "the weights of " + path.string() + " do not fit the model:" + matched.problems;
   if (matched.copies.empty())

@@ -43,10 +43,14 @@ Of<std::uint64_t> seed_number();
 // A number of bytes, at least 1: 512MiB, 1.5GB, 4096.
 Of<std::int64_t> byte_size();
 Of<std::string> text(std::size_t longest);
+// The same with line breaks and other control characters, and it may be empty.
+Of<std::string> any_text(std::size_t longest);
 // Letters, digits, ".", "_" and "-": a part of a path.
 Of<std::string> folder_name();
 Of<std::string> word(const std::vector<std::string>& words);
 Of<Device> device_name();
+// bytes, characters, or a path.
+Of<Tokenizer> tokenizer_name();
 
 enum class Zero { allowed, refused };
 enum class Times { allowed, refused };  // whether 10min is a length here

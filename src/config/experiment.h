@@ -45,9 +45,19 @@ struct Weights {
   bool operator==(const Weights&) const = default;
 };
 
+struct Lora {
+  std::int64_t rank = 8;
+  double alpha = 16;
+  double dropout = 0;
+  std::vector<std::string> targets{"*.c_attn", "*.q_proj", "*.v_proj", "*.qkv"};
+  bool operator==(const Lora&) const = default;
+};
+
 struct ModelCommon {
   Auto<std::int64_t> classes;  // auto: as many as the training data has
   Maybe<Weights> weights;
+  std::vector<std::string> freeze;  // globs of parameters
+  Maybe<Lora> lora;
   MemoryFormat memory_format = MemoryFormat::automatic;
   bool operator==(const ModelCommon&) const = default;
 };
@@ -66,7 +76,64 @@ struct ResNet : ModelCommon {
   bool zero_init_residual = false;
   bool operator==(const ResNet&) const = default;
 };
-using Model = std::variant<Mlp, LeNet, ResNet>;
+
+// Language models know no classes: `vocabulary` takes their place.
+struct LanguageModel : ModelCommon {
+  std::int64_t layers = 12, heads = 12, width = 768;
+  std::int64_t context = 1024;    // the longest sequence, in tokens
+  Auto<std::int64_t> vocabulary;  // auto: the tokenizer's
+  bool tied = true;               // the head's weight is the token embedding
+  double dropout = 0;
+  bool operator==(const LanguageModel&) const = default;
+};
+struct Gpt2 : LanguageModel {
+  Auto<std::int64_t> intermediate;  // of the MLP; auto: 4 * width
+  double norm_eps = 1e-5;
+  bool operator==(const Gpt2&) const = default;
+};
+// How a rotary embedding is stretched to longer sequences than it was trained on, by the names of
+// Hugging Face's rope_type.
+struct RopeScaling {
+  enum class Kind { none, linear, dynamic, llama3, yarn };
+  Kind kind = Kind::none;
+  double factor = 1;
+  std::int64_t original_context = 0;  // dynamic, llama3, yarn: what it was trained on
+  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+  double beta_fast = 32, beta_slow = 1;              // yarn
+  Auto<double> attention_factor;                     // yarn; auto: 0.1 ln(factor) + 1
+  bool truncate = true;                              // yarn: whole bounds of its ramp
+  bool operator==(const RopeScaling&) const = default;
+};
+struct Llama : LanguageModel {
+  Auto<std::int64_t> kv_heads;       // auto: as many as heads
+  Auto<std::int64_t> head_size;      // auto: width / heads
+  std::int64_t intermediate = 2048;  // of the gated MLP
+  double rope_theta = 10000;
+  RopeScaling rope_scaling;
+  double norm_eps = 1e-5;
+  bool qkv_bias = false;  // Qwen2's
+  bool operator==(const Llama&) const = default;
+};
+struct Vit : ModelCommon {
+  std::int64_t image = 224, patch = 16;
+  std::int64_t layers = 12, heads = 12, width = 768, intermediate = 3072;
+  double dropout = 0;
+  double norm_eps = 1e-6;
+  bool operator==(const Vit&) const = default;
+};
+// Becomes one of the others, with weights, when the run starts.
+struct HuggingFace : ModelCommon {
+  std::string path;
+  Auto<std::int64_t> context;
+  double dropout = 0;
+  bool operator==(const HuggingFace&) const = default;
+};
+using Model = std::variant<Mlp, LeNet, ResNet, Gpt2, Llama, Vit, HuggingFace>;
+
+// What language models have in common; null for another kind.
+const LanguageModel* language_model_of(const Model& model);
+const ModelCommon& common(const Model& model);
+ModelCommon& common(Model& model);
 
 // --- data ----------------------------------------------------------------------------------------
 enum class Interpolation { bilinear, bicubic };
@@ -181,7 +248,82 @@ struct Synthetic : SourceCommon {  // random images and labels, the same for equ
   std::int64_t classes = 1000;
   bool operator==(const Synthetic&) const = default;
 };
-using Source = std::variant<Digits, ImageFolder, Manifest, TarShards, Cifar, Mnist, Synthetic>;
+
+// --- text for language models --------------------------------------------------------------------
+// What makes tokens of text.
+struct Tokenizer {
+  // characters: one token a code point of the data's whole text; file: at `path`.
+  enum class Kind { bytes, characters, file };
+  Kind kind = Kind::bytes;
+  std::string path;  // a Hugging Face folder or tokenizer.json, vocab.json with merges.txt's
+                     // folder, or a SentencePiece tokenizer.model
+  bool operator==(const Tokenizer&) const = default;
+};
+// How documents become samples of `length` tokens.
+enum class Packing {
+  sequential,  // windows of one stream, without overlap, wherever documents end
+  documents,   // whole documents side by side, which do not see each other
+  none,        // one document a sample, padded, or cut off where it is longer
+};
+// A single corpus for training and validation: its tail is for validation.
+enum class Part { all, train, val };
+struct TokenSource {
+  std::int64_t length = 1024;  // tokens of a sample
+  Packing packing = Packing::sequential;
+  Part part = Part::all;
+  double val_share = 0.1;     // of the tokens, where `part` is train or val
+  bool drop_partial = false;  // sequential only: the last window, where it is not full
+  bool operator==(const TokenSource&) const = default;
+};
+// Tokens that are made already: nanoGPT's and llm.c's .bin files, or what `trainer data tokenize`
+// wrote.
+struct TokenFiles : TokenSource {
+  std::string path;            // a file, a folder, or a glob of files
+  Maybe<Tokenizer> tokenizer;  // only for samples of text; null: that of the tokenised shards
+  bool operator==(const TokenFiles&) const = default;
+};
+struct TextFiles : TokenSource {
+  std::string path;  // a file, a folder of .txt files (and folders of them), or a glob of files
+  Tokenizer tokenizer;
+  Maybe<std::string> document_separator;  // null: each file is a document
+  bool cache = true;                      // keep the tokens in the user's cache folder
+  bool operator==(const TextFiles&) const = default;
+};
+// What stands around the messages of a role.
+struct RoleTemplate {
+  std::string role;
+  std::string prefix, suffix;  // special tokens may be spelt out in them
+  bool operator==(const RoleTemplate&) const = default;
+};
+struct ChatTemplate {
+  enum class Kind { alpaca, chatml, llama3, plain, custom };
+  Kind kind = Kind::alpaca;
+  std::vector<RoleTemplate> roles;  // custom only; an answer's suffix is learnt too
+  bool operator==(const ChatTemplate&) const = default;
+};
+// A JSON object a line: {text}, {messages: [{role, content}, ...]}, {prompt, completion} or
+// {instruction, input, output}. Of the last three only the answers are learnt.
+struct JsonlFiles : TokenSource {
+  std::string path;  // a file, a folder of .jsonl files (and folders of them), or a glob of files
+  Tokenizer tokenizer;
+  std::string text_key = "text";
+  ChatTemplate chat;
+  bool cache = true;
+  bool operator==(const JsonlFiles&) const = default;
+};
+// The embedded text.
+struct TinyShakespeare : TokenSource {
+  Tokenizer tokenizer{Tokenizer::Kind::characters, ""};
+  bool operator==(const TinyShakespeare&) const = default;
+};
+using TextSource = std::variant<TokenFiles, TextFiles, JsonlFiles, TinyShakespeare>;
+
+using Source = std::variant<Digits, ImageFolder, Manifest, TarShards, Cifar, Mnist, Synthetic,
+                            TokenFiles, TextFiles, JsonlFiles, TinyShakespeare>;
+
+// What sources of images, or of text, have in common; null for the other kind.
+const SourceCommon* images_of(const Source& source);
+const TokenSource* text_of(const Source& source);
 
 enum class Decode { automatic, cpu, gpu };
 enum class BadSample { fail, skip, replace };
@@ -244,7 +386,12 @@ struct CrossEntropy {
 struct Mse {  // against one-hot targets, the mean over classes
   bool operator==(const Mse&) const = default;
 };
-using Objective = std::variant<CrossEntropy, Mse>;
+struct LanguageModeling {  // cross-entropy of the next token
+  double label_smoothing = 0;
+  double z_loss = 0;  // coefficient of the squared log of the softmax's denominator
+  bool operator==(const LanguageModeling&) const = default;
+};
+using Objective = std::variant<CrossEntropy, Mse, LanguageModeling>;
 
 struct Group {
   std::string match;  // glob of parameter names; the first group that matches takes a parameter
@@ -261,6 +408,7 @@ struct OptimCommon {
   double weight_decay = 0;
   std::vector<Group> groups;
   Maybe<double> clip_norm;
+  double layer_decay = 1;
   Maybe<Ema> ema;
   bool operator==(const OptimCommon&) const = default;
 };
@@ -335,8 +483,30 @@ struct Train {
   bool operator==(const Train&) const = default;
 };
 enum class Allocator { standard, expandable };
+// What becomes of the tensors that a model's blocks save for the backward pass.
+struct KeepActivations {
+  bool operator==(const KeepActivations&) const = default;
+};
+// Only the input of each group of `every` consecutive blocks stays; a group is run again, whole, in
+// the backward pass.
+struct RecomputeBlocks {
+  std::int64_t every = 1;
+  bool operator==(const RecomputeBlocks&) const = default;
+};
+// As RecomputeBlocks, block by block, but attention is kept and not run again.
+struct RecomputeSelective {
+  bool operator==(const RecomputeSelective&) const = default;
+};
+// They wait in the host's memory.
+struct OffloadActivations {
+  std::int64_t min_size = 1 << 20;  // bytes; smaller tensors stay on the device
+  bool operator==(const OffloadActivations&) const = default;
+};
+using ActivationCheckpointing =
+    std::variant<KeepActivations, RecomputeBlocks, RecomputeSelective, OffloadActivations>;
 struct Memory {
   Allocator allocator = Allocator::expandable;
+  ActivationCheckpointing activation_checkpointing = KeepActivations{};
   bool operator==(const Memory&) const = default;
 };
 struct Best {
@@ -351,12 +521,21 @@ struct Checkpoint {
   bool operator==(const Checkpoint&) const = default;
 };
 enum class Console { automatic, progress, lines, quiet };
+// Text that a language model writes after each evaluation.
+struct SampleText {
+  std::string prompt = "\n";
+  std::int64_t tokens = 200;
+  double temperature = 0.8;
+  bool operator==(const SampleText&) const = default;
+};
 struct Log {
   Length every{1, Length::Unit::steps};
   Console console = Console::automatic;
   bool jsonl = true;
   bool csv = false;
   bool tensorboard = true;
+  Auto<double> peak_tflops;  // what mfu is a share of; auto: by the GPU's name
+  Maybe<SampleText> samples;
   bool operator==(const Log&) const = default;
 };
 

@@ -3,7 +3,8 @@
 namespace trainer::config {
 namespace {
 
-const std::vector<std::string> kMetrics{"val/loss", "val/accuracy", "val/accuracy_top5"};
+const std::vector<std::string> kMetrics{"val/loss", "val/accuracy", "val/accuracy_top5",
+                                        "val/perplexity"};
 
 Of<Length> cadence() { return length(Zero::refused, Times::allowed); }
 Of<Mode> mode() { return choice<Mode>({{"min", Mode::min}, {"max", Mode::max}}); }
@@ -58,8 +59,30 @@ Of<Train> train() {
       .type();
 }
 
+Of<ActivationCheckpointing> activation_checkpointing() {
+  const auto every = Fields<RecomputeBlocks>()
+                         .field("blocks", &RecomputeBlocks::every, integer(2, 1000),
+                                "Blocks of a group that is computed again as a whole.")
+                         .short_for("blocks");
+  const auto offload = Fields<OffloadActivations>().field(
+      "min_size", &OffloadActivations::min_size, byte_size(), "Smaller tensors stay on the GPU.");
+  return NamedKinds<ActivationCheckpointing>("activation checkpointing")
+      .kind("none", Fields<KeepActivations>(), "Everything is kept.")
+      .kind("blocks", Fields<RecomputeBlocks>(),
+            "Each block is computed again in the backward pass.", &RecomputeBlocks::every,
+            std::int64_t{1})
+      .kind("every", every, "Groups of k blocks are computed again: {every: 2}.")
+      .kind("selective", Fields<RecomputeSelective>(),
+            "As blocks, but attention is kept and not computed again.")
+      .kind("offload", offload, "Saved tensors wait in the host's memory.")
+      .type();
+}
+
 Of<Memory> memory() {
   return Fields<Memory>()
+      .field("activation_checkpointing", &Memory::activation_checkpointing,
+             activation_checkpointing(),
+             "What the backward pass needs: kept, computed again, or moved to the host.")
       .field("allocator", &Memory::allocator,
              choice<Allocator>(
                  {{"standard", Allocator::standard}, {"expandable", Allocator::expandable}}),
@@ -83,6 +106,12 @@ Of<Checkpoint> checkpoint() {
 }
 
 Of<Log> log() {
+  const auto samples =
+      Fields<SampleText>()
+          .field("prompt", &SampleText::prompt, any_text(10'000), "What the text goes on from.")
+          .field("tokens", &SampleText::tokens, integer(1, 1'000'000), "Length of the text.")
+          .field("temperature", &SampleText::temperature, number(between(0, 100)),
+                 "0: always the likeliest token.");
   return Fields<Log>()
       .field("every", &Log::every, cadence(), "Distance between records.")
       .field("console", &Log::console,
@@ -94,6 +123,10 @@ Of<Log> log() {
       .field("jsonl", &Log::jsonl, boolean(), "Write metrics.jsonl.")
       .field("csv", &Log::csv, boolean(), "Write metrics.csv.")
       .field("tensorboard", &Log::tensorboard, boolean(), "Write TensorBoard's event file.")
+      .field("peak_tflops", &Log::peak_tflops, automatic(number(above(0, 1e6))),
+             "What mfu is a share of, in TFLOP/s. auto: by the GPU's name and precision.mode.")
+      .field("samples", &Log::samples, maybe(samples.type()),
+             "Print text that the language model writes after each evaluation.")
       .type();
 }
 

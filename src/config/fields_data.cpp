@@ -192,6 +192,14 @@ Of<Source> source_type() {
       .kind("cifar100", cifar, "CIFAR-100, binary version.", &Cifar::classes, 100)
       .kind("mnist", mnist, "MNIST or a set in its format.")
       .kind("synthetic", synthetic, "Random images and labels, for measuring speed.")
+      .kind("text", text_files(), "Plain text.")
+      .kind("jsonl", jsonl_files(),
+            "A JSON object a line: documents, or conversations of which only the answers are "
+            "learnt.")
+      .kind("tokens", token_files(),
+            "Token files: nanoGPT's, llm.c's, or those of `trainer data tokenize`.")
+      .kind("tinyshakespeare", tiny_shakespeare(),
+            "1.1 MB of Shakespeare's plays that come with the program.")
       .type();
 }
 

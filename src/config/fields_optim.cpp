@@ -30,6 +30,9 @@ Fields<S> optimiser() {
       .field("groups", &S::groups, list(group(), 0, 1000), "Parameters with settings of their own.")
       .field("clip_norm", &S::clip_norm, maybe(number(above(0, 1e9))),
              "Largest 2-norm of the whole gradient.")
+      .field("layer_decay", &S::layer_decay, number(above(0, 1)),
+             "Factor of the learning rate from each block to the one before it; 1: the same for "
+             "all.")
       .field("ema", &S::ema, maybe(ema.type()),
              "Exponential moving average of the weights, which evaluation then uses.");
 }
@@ -57,8 +60,16 @@ Of<Objective> objective_type() {
   const auto cross_entropy = Fields<CrossEntropy>().field(
       "label_smoothing", &CrossEntropy::label_smoothing, number(below(0, 1)),
       "Share of the target spread evenly over all classes.");
+  const auto language_modeling =
+      Fields<LanguageModeling>()
+          .field("label_smoothing", &LanguageModeling::label_smoothing, number(below(0, 1)),
+                 "Share of the target spread evenly over the vocabulary.")
+          .field("z_loss", &LanguageModeling::z_loss, number(between(0, 1)),
+                 "Coefficient of the squared logarithm of the softmax's denominator.");
   return TaggedKinds<Objective>("objective")
       .kind("cross_entropy", cross_entropy, "Cross-entropy of the softmax.")
+      .kind("language_modeling", language_modeling,
+            "Cross-entropy of the next token, without logits of the whole batch.")
       .kind("mse", Fields<Mse>(), "Squared error against one-hot targets, the mean over classes.")
       .by_default("cross_entropy")
       .type();

@@ -72,10 +72,11 @@ void check_units(const Experiment& experiment, Rules& rules) {
   if (experiment.checkpoint.every)
     all.push_back({"checkpoint.every", *experiment.checkpoint.every});
   all.push_back({"log.every", experiment.log.every});
+  if (text_of(experiment.data.train) != nullptr) return;
   for (const auto& [path, length] : all)
     if (length.unit == Length::Unit::tokens)
-      rules.broken(path,
-                   "no data source has tokens yet; give the length in steps, epochs or samples");
+      rules.broken(path, "images have no tokens; give the length in steps, epochs or samples",
+                   {"data.train.kind"});
 }
 
 bool needs_horizon(const Schedule& schedule) {
@@ -133,10 +134,6 @@ struct Facts {
   std::optional<std::int64_t> classes, channels, samples;
 };
 
-const SourceCommon& common(const Source& source) {
-  return std::visit([](const auto& kind) -> const SourceCommon& { return kind; }, source);
-}
-
 std::optional<std::int64_t> count_of(const std::vector<std::string>& classes) {
   if (classes.empty()) return std::nullopt;
   return static_cast<std::int64_t>(classes.size());
@@ -165,13 +162,15 @@ Facts original_facts(const Source& source) {
                  },
                  [](const Synthetic& synthetic) {
                    return Facts{synthetic.classes, synthetic.shape.at(0), synthetic.samples};
-                 }},
+                 },
+                 [](const TokenSource&) { return Facts{}; }},
       source);
 }
 
 Facts facts(const Source& source) {
   Facts known = original_facts(source);
-  if (common(source).channels) known.channels = common(source).channels;
+  if (const SourceCommon* images = images_of(source); images != nullptr && images->channels)
+    known.channels = images->channels;
   return known;
 }
 
@@ -230,7 +229,8 @@ void check_transforms(const Source& source, const std::string& source_path, Rule
   Before before;
   Facts known = facts(source);
   if (!rules.sound(source_path + ".channels")) known.channels.reset();
-  const std::vector<Transform>& list = common(source).transforms;
+  if (images_of(source) == nullptr) return;
+  const std::vector<Transform>& list = images_of(source)->transforms;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string path = source_path + ".transforms." + std::to_string(i);
     if (!rules.sound(path)) continue;
@@ -338,7 +338,8 @@ std::string cpu_only(const Transform& transform) {
 }
 
 void check_gpu_transforms(const Source& source, const std::string& source_path, Rules& rules) {
-  const std::vector<Transform>& list = common(source).transforms;
+  if (images_of(source) == nullptr) return;
+  const std::vector<Transform>& list = images_of(source)->transforms;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string name = cpu_only(list[i]);
     if (name.empty()) continue;
@@ -376,6 +377,62 @@ void check_mix(const Experiment& experiment, Rules& rules) {
   if (!std::holds_alternative<CrossEntropy>(experiment.objective))
     rules.broken("data.mix", "blended labels need objective.kind: cross_entropy",
                  {"objective.kind"});
+}
+
+// --- text ----------------------------------------------------------------------------------------
+void check_lengths(const Experiment& experiment, Rules& rules) {
+  const LanguageModel* model = language_model_of(experiment.model);
+  const auto check = [&](const Source& source, const std::string& path) {
+    const TokenSource* text = text_of(source);
+    if (text == nullptr || model == nullptr || text->length <= model->context) return;
+    rules.broken(path + ".length",
+                 "sequences of " + std::to_string(text->length) +
+                     " tokens are longer than the model's context of " +
+                     std::to_string(model->context),
+                 {"model.context", "model.kind"});
+  };
+  check(experiment.data.train, "data.train");
+  if (experiment.data.val) check(*experiment.data.val, "data.val");
+}
+
+void check_vit(const Vit& vit, Rules& rules) {
+  if (vit.image % vit.patch != 0)
+    rules.broken("model.patch",
+                 "patches of " + std::to_string(vit.patch) + " pixels do not divide images of " +
+                     std::to_string(vit.image),
+                 {"model.image"});
+  if (vit.width % vit.heads != 0)
+    rules.broken("model.heads",
+                 std::to_string(vit.heads) + " heads do not divide the width of " +
+                     std::to_string(vit.width),
+                 {"model.width"});
+}
+
+// Whether model, data and objective are all for text, or all for images.
+void check_text(const Experiment& experiment, Rules& rules) {
+  const bool text = text_of(experiment.data.train) != nullptr;
+  const bool known = !std::holds_alternative<HuggingFace>(experiment.model);
+  const bool reads_text = language_model_of(experiment.model) != nullptr;
+  if (known && text != reads_text)
+    rules.broken("data.train.kind",
+                 text ? "gives text, and the model reads images; use a language model, such as "
+                        "kind: gpt2"
+                      : "gives images, and the model reads text; use a source of text, such as "
+                        "kind: text",
+                 {"model.kind"});
+  if (experiment.data.val && (text_of(*experiment.data.val) != nullptr) != text)
+    rules.broken("data.val.kind", "data.train and data.val must both give text, or both images",
+                 {"data.train.kind"});
+  if (text != std::holds_alternative<LanguageModeling>(experiment.objective))
+    rules.broken(
+        "objective.kind",
+        text ? "text is learnt by language_modeling" : "language_modeling needs data of text",
+        {"data.train.kind"});
+  if (!text && experiment.log.samples)
+    rules.broken("log.samples", "only a language model writes text; set it to null",
+                 {"data.train.kind"});
+  check_lengths(experiment, rules);
+  if (const auto* vit = std::get_if<Vit>(&experiment.model)) check_vit(*vit, rules);
 }
 
 // --- numbers -------------------------------------------------------------------------------------
@@ -431,7 +488,12 @@ void check_metric(const Experiment& experiment, const std::string& path, const s
                   Mode mode, Rules& rules) {
   if (!experiment.data.val)
     return rules.broken(path, "needs data.val: without it nothing is evaluated", {"data.val"});
-  const bool loss = metric == "val/loss";
+  const bool text = text_of(experiment.data.train) != nullptr;
+  if (metric == "val/perplexity" ? !text : text && metric == "val/accuracy_top5")
+    return rules.broken(path + ".metric",
+                        metric + " is not measured on " + (text ? "text" : "images"),
+                        {"data.train.kind"});
+  const bool loss = metric == "val/loss" || metric == "val/perplexity";
   if (loss != (mode == Mode::min))
     rules.broken(path + ".mode", metric + " is better when it is " + (loss ? "lower" : "higher") +
                                      "; set mode: " + (loss ? "min" : "max"));
@@ -469,12 +531,18 @@ void derive_sizes(Batch& batch) {
 
 }  // namespace
 
-void derive(Experiment& experiment) { derive_sizes(experiment.batch); }
+void derive(Experiment& experiment) {
+  derive_sizes(experiment.batch);
+  const auto* loss = std::get_if<CrossEntropy>(&experiment.objective);
+  if (loss != nullptr && text_of(experiment.data.train) != nullptr)
+    experiment.objective = LanguageModeling{loss->label_smoothing, 0};
+}
 
 void check_rules(const Experiment& experiment, Reader& reader) {
   Rules rules(reader);
   check_device(experiment, rules);
   check_batch(experiment.batch, rules);
+  check_text(experiment, rules);
   check_classes(experiment, rules);
   check_source(experiment.data.train, "data.train", rules);
   if (experiment.data.val) check_source(*experiment.data.val, "data.val", rules);

@@ -227,7 +227,8 @@ class ByteSize : public Type {
 
 class Text : public Type {
  public:
-  Text(std::size_t longest, bool folder) : longest_(longest), folder_(folder) {}
+  enum class Content { line, folder, anything };
+  Text(std::size_t longest, Content content) : longest_(longest), content_(content) {}
   void read(const Node& node, void* value, Reader& reader) const override {
     if (node.reported) return;
     if (node.kind != Node::Kind::scalar) return reader.expected(node, expects());
@@ -245,19 +246,22 @@ class Text : public Type {
   }
   Json schema(Schema&) const override {
     Json json{{"type", "string"}, {"minLength", 1}, {"maxLength", longest_}};
-    if (!folder_) return json;
+    if (content_ == Content::anything) json["minLength"] = 0;
+    if (content_ != Content::folder) return json;
     json["pattern"] = "^[A-Za-z0-9_-][A-Za-z0-9._-]*$";
     return or_variable(std::move(json));
   }
   std::string expects() const override {
-    if (folder_)
+    if (content_ == Content::folder)
       return "a name of letters, digits, \"_\", \"-\" and \".\" that does not start with \".\"";
     return "text";
   }
 
  private:
   bool fits(const std::string& text) const {
-    if (text.empty() || text.size() > longest_) return false;
+    if (text.size() > longest_) return false;
+    if (content_ == Content::anything) return true;
+    if (text.empty()) return false;
     const auto control = [](char c) {
       return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
     };
@@ -266,11 +270,12 @@ class Text : public Type {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
              c == '.' || c == '_' || c == '-';
     };
-    return !folder_ || (text[0] != '.' && std::all_of(text.begin(), text.end(), safe));
+    return content_ != Content::folder ||
+           (text[0] != '.' && std::all_of(text.begin(), text.end(), safe));
   }
 
   std::size_t longest_;
-  bool folder_;
+  Content content_;
 };
 
 class Choice : public Type {
@@ -336,6 +341,40 @@ class LengthType : public Type {
   Times times_;
 };
 
+// The name of a built-in tokenizer, or a path, as text.
+class TokenizerType : public Type {
+ public:
+  void read(const Node& node, void* value, Reader& reader) const override {
+    std::string name;
+    const std::size_t before = reader.problems().count();
+    text_.read(node, &name, reader);
+    if (name.empty() || reader.problems().count() != before) return;
+    auto& tokenizer = *static_cast<Tokenizer*>(value);
+    tokenizer = {};
+    if (name == kCharacters) {
+      tokenizer.kind = Tokenizer::Kind::characters;
+    } else if (name != kBytes) {
+      tokenizer.kind = Tokenizer::Kind::file;
+      tokenizer.path = name;
+    }
+  }
+  Node write(const void* value) const override {
+    const auto& tokenizer = *static_cast<const Tokenizer*>(value);
+    std::string name = tokenizer.path;
+    if (tokenizer.kind == Tokenizer::Kind::bytes) name = kBytes;
+    if (tokenizer.kind == Tokenizer::Kind::characters) name = kCharacters;
+    return text_.write(&name);
+  }
+  Json schema(Schema& schema) const override { return text_.schema(schema); }
+  std::string expects() const override { return "bytes, characters or a path"; }
+  std::string summary() const override { return expects(); }
+
+ private:
+  static constexpr const char* kBytes = "bytes";
+  static constexpr const char* kCharacters = "characters";
+  Text text_{4096, Text::Content::line};
+};
+
 class DeviceType : public Type {
  public:
   void read(const Node& node, void* value, Reader& reader) const override {
@@ -378,9 +417,15 @@ Of<std::uint64_t> seed_number() {
   return {std::make_shared<WholeNumber>(0, std::numeric_limits<std::uint64_t>::max(), false)};
 }
 
-Of<std::string> text(std::size_t longest) { return {std::make_shared<Text>(longest, false)}; }
+Of<std::string> text(std::size_t longest) {
+  return {std::make_shared<Text>(longest, Text::Content::line)};
+}
 
-Of<std::string> folder_name() { return {std::make_shared<Text>(100, true)}; }
+Of<std::string> any_text(std::size_t longest) {
+  return {std::make_shared<Text>(longest, Text::Content::anything)};
+}
+
+Of<std::string> folder_name() { return {std::make_shared<Text>(100, Text::Content::folder)}; }
 
 Of<std::string> word(const std::vector<std::string>& words) {
   const auto get = [words](const void* value) {
@@ -393,6 +438,8 @@ Of<std::string> word(const std::vector<std::string>& words) {
   };
   return {std::make_shared<Choice>(words, get, set)};
 }
+
+Of<Tokenizer> tokenizer_name() { return {std::make_shared<TokenizerType>()}; }
 
 Of<Device> device_name() { return {std::make_shared<DeviceType>()}; }
 

@@ -5,11 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "config/experiment.h"
 #include "core/tensors.h"
 #include "data/loader.h"
+#include "data/step_batch.h"
 
 namespace trainer::data {
 
@@ -23,43 +23,18 @@ struct FeedOptions {
   at::ScalarType type = at::kFloat;
 };
 
-// A step's samples on the device, still 8-bit: cut it into micro-batches as often as needed (a step
-// that is done again cuts it anew).
-class StepBatch {
- public:
-  virtual ~StepBatch() = default;
-  virtual std::int64_t step() const = 0;
-  virtual const StepPlace& place() const = 0;
-  virtual std::int64_t size() const = 0;
-  // The sum of the samples' weights.
-  virtual double weight() const = 0;
-  virtual const std::vector<BadSample>& bad() const = 0;
-  // Normalised, mixed and erased input of samples [begin, end) of the share. Runs on the
-  // current stream and never waits for the device. A sample's values do not depend on the cut.
-  virtual Batch micro(std::int64_t begin, std::int64_t end) const = 0;
-};
-
-// Host time, in milliseconds since the last call.
-struct FeedTimes {
-  double wait_ms = 0;     // that next() was blocked for data
-  double deliver_ms = 0;  // bringing batches to the device (with the GPU's decoding), on its thread
-  StageTimes stages;      // of the loader's threads, summed
-};
-
-class Feed {
+class Feed : public BatchFeed {
  public:
   // `loader` outlives the feed. On CUDA, what the loader leaves to the GPU is decoded there; throws
   // Error(device) where that cannot be done.
   Feed(Loader& loader, const Normalisation& normalisation, bool erases, FeedOptions options);
-  ~Feed();
-  // The next step's batch, or nullptr at the end; valid until the next call. On CUDA a thread
-  // brings the following batch meanwhile, on a stream of its own. Two device buffers with fixed
-  // addresses are used in turn (a captured step needs stable addresses).
-  const StepBatch* next();
-  // Drops what was brought ahead (waiting for copies under way) and goes on from `step`, by
-  // `Loader::seek`: seek the feed, not its loader.
-  void seek(std::int64_t step);
-  FeedTimes take_times();
+  ~Feed() override;
+  // The step's samples, still 8-bit until they are cut: normalised, mixed and erased then. On CUDA
+  // a thread brings the following batch meanwhile, on a stream of its own.
+  const StepBatch* next() override;
+  // By `Loader::seek`: seek the feed, not its loader.
+  void seek(std::int64_t step) override;
+  FeedTimes take_times() override;
 
  private:
   struct Impl;

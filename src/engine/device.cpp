@@ -123,4 +123,13 @@ ChosenDevice choose_device(const config::Experiment& experiment) {
 #endif
 }
 
+std::string gpu_name([[maybe_unused]] at::Device device) {
+#ifdef TRAINER_CUDA
+  cudaDeviceProp properties{};
+  if (device.is_cuda() && cudaGetDeviceProperties(&properties, device.index()) == cudaSuccess)
+    return properties.name;
+#endif
+  return {};
+}
+
 }  // namespace trainer::engine

@@ -20,4 +20,7 @@ struct ChosenDevice {
 // none can be used; the message says why and what to do.
 ChosenDevice choose_device(const config::Experiment& experiment);
 
+// As the driver names it; empty for the CPU.
+std::string gpu_name(at::Device device);
+
 }  // namespace trainer::engine

@@ -11,24 +11,24 @@
 
 #include "config/experiment.h"
 #include "data/feed.h"
-#include "data/loader.h"
 #include "distributed/strategy.h"
 #include "engine/bad_samples.h"
+#include "engine/samples.h"
 #include "models/model.h"
 #include "objectives/objective.h"
 #include "precision/precision.h"
 
 namespace trainer::engine {
 
-// "val/loss" first, then the objective's metrics: means over the set.
+// "val/loss" first, then the objective's metrics: means over the set. "val/perplexity" is the
+// exponential of the loss, where the objective has it.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
 struct EvaluatorParts {
   models::Model& model;
   const objectives::Objective& objective;
   distributed::Strategy& strategy;
-  const data::Source& source;
-  const data::Pipeline& pipeline;
+  const Samples& samples;
   BadSamples& bad;
 };
 
@@ -36,10 +36,9 @@ class Evaluator {
  public:
   // `batch` samples at once.
   Evaluator(const EvaluatorParts& parts, const config::Precision& precision, std::int64_t batch,
-            data::LoaderOptions loader, const data::FeedOptions& feed);
+            const config::Loader& loader, const data::FeedOptions& feed, bool leave_jpeg);
 
-  // What its data gives the model.
-  models::InputShape input_shape() const;
+  const data::Sampler& sampler() const { return sampler_; }
 
   // After step `step` of the run. Leaves the model in training mode. Reads the results from the
   // device once, at the end. Returns nullopt where `stop` became true before the end.
@@ -50,8 +49,9 @@ class Evaluator {
   config::Precision precision_;
   at::Device device_;
   data::Sampler sampler_;
-  data::Loader loader_;
+  config::Loader loader_;
   data::FeedOptions feed_options_;
+  StreamOptions stream_;
 };
 
 }  // namespace trainer::engine

@@ -56,13 +56,15 @@ std::string of_step(std::int64_t step, const data::StepPlace& place) {
 }  // namespace
 
 Loop::Loop(const config::Experiment& experiment, Session& session, checkpoint::Store& store,
-           std::vector<std::unique_ptr<monitor::Sink>>& sinks, Progress progress)
+           std::vector<std::unique_ptr<monitor::Sink>>& sinks, Progress progress,
+           nlohmann::json about)
     : experiment_(experiment),
       session_(session),
       store_(store),
       sinks_(sinks),
       progress_(std::move(progress)),
       results_(session.device()),
+      about_(std::move(about)),
       saved_step_(progress_.step),
       last_tick_(now()) {}
 
@@ -214,8 +216,10 @@ void Loop::save() {
 void Loop::store_state() {
   tick();
   progress_.saved_seconds = progress_.seconds;
-  store_.save(progress_.step, session_.checkpoint_parts(),
-              {{"progress", progress_.to_json()}, {"identity", session_.identity()}}, best_is_new_);
+  nlohmann::json values = about_;
+  values["progress"] = progress_.to_json();
+  values["identity"] = session_.identity();
+  store_.save(progress_.step, session_.checkpoint_parts(), values, best_is_new_);
   saved_step_ = progress_.step;
   best_is_new_ = false;
   results_.resume_clock();
@@ -249,13 +253,27 @@ bool Loop::log_due(std::int64_t step) {
   return true;
 }
 
+void Loop::add_throughput(const FinishedStep& finished, const Launched& launched,
+                          monitor::Record& record) const {
+  const double rate = 1000.0 * static_cast<double>(launched.size) / finished.milliseconds;
+  record.add("samples_per_s", rate);
+  const std::int64_t tokens = session_.tokens_per_sample();
+  if (tokens == 0) return;
+  record.add("tokens_per_s", rate * static_cast<double>(tokens));
+  if (session_.peak_flops() > 0)
+    record.add("mfu", rate * session_.flops_per_sample() / session_.peak_flops());
+}
+
 void Loop::write_step(const FinishedStep& finished, const Launched& launched) {
   const StepValues& values = finished.values;
   monitor::Record record;
   record.add("step", finished.step);
   record.add("epoch", launched.place.epoch + 1);
-  record.add("samples", launched.place.epoch * session_.sampler().samples_per_epoch() +
-                            launched.place.global.end);
+  const std::int64_t samples =
+      launched.place.epoch * session_.sampler().samples_per_epoch() + launched.place.global.end;
+  record.add("samples", samples);
+  if (const std::int64_t tokens = session_.tokens_per_sample(); tokens > 0)
+    record.add("tokens", samples * tokens);
   record.add("loss", static_cast<double>(values.loss));
   record.add("lr", static_cast<double>(values.lr));
   record.add("grad_norm", static_cast<double>(values.grad_norm));
@@ -269,7 +287,7 @@ void Loop::write_step(const FinishedStep& finished, const Launched& launched) {
   record.add("data_decode_ms", launched.data.stages.decode_ms);
   record.add("data_transform_ms", launched.data.stages.transform_ms);
   if (session_.device().is_cuda()) record.add("data_deliver_ms", launched.data.deliver_ms);
-  record.add("samples_per_s", 1000.0 * static_cast<double>(launched.size) / finished.milliseconds);
+  add_throughput(finished, launched, record);
   record.add("read_mb_s",
              static_cast<double>(launched.data.stages.read_bytes) / 1000.0 / finished.milliseconds);
   if (session_.device().is_cuda()) {

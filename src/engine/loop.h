@@ -20,10 +20,11 @@ namespace trainer::engine {
 
 class Loop {
  public:
-  // All of it outlives the loop. `progress` is where to go on from; the session's parts hold the
+  // All of it outlives the loop. `about` goes into each checkpoint's state.json: what using it
+  // needs besides its tensors. `progress` is where to go on from; the session's parts hold the
   // state that belongs to it.
   Loop(const config::Experiment& experiment, Session& session, checkpoint::Store& store,
-       std::vector<std::unique_ptr<monitor::Sink>>& sinks, Progress progress);
+       std::vector<std::unique_ptr<monitor::Sink>>& sinks, Progress progress, nlohmann::json about);
 
   // Trains to the end, or until a signal. Exit::done, interrupted or terminated; the last state is
   // on disk when it returns. Throws Error after saving what can be saved: not_finite with the state
@@ -53,6 +54,8 @@ class Loop {
   // Reads the steps that have finished; with `all`, waits for every one under way.
   void collect(bool all);
   void take(const FinishedStep& finished);
+  void add_throughput(const FinishedStep& finished, const Launched& launched,
+                      monitor::Record& record) const;
   void write_step(const FinishedStep& finished, const Launched& launched);
   void write(const monitor::Record& record);
   void flush();
@@ -67,6 +70,7 @@ class Loop {
   Progress progress_;
   StepResults results_;
   std::deque<Launched> launched_;
+  nlohmann::json about_;
   std::int64_t saved_step_;
   bool best_is_new_ = false;  // the best metric belongs to a step that no checkpoint holds yet
   double last_tick_;

@@ -11,7 +11,8 @@ namespace trainer::engine {
 namespace {
 
 const config::SourceCommon& common(const config::Source& config) {
-  return std::visit([](const auto& kind) -> const config::SourceCommon& { return kind; }, config);
+  if (const config::SourceCommon* images = config::images_of(config)) return *images;
+  throw Error(Exit::config, "this source gives text, and images are asked for");
 }
 
 // Pixels of a file for a cache that holds decoded samples. It declines a file that may be decoded

@@ -24,11 +24,13 @@ struct Plan {
 };
 
 // Throws Error(config) where a length comes to no step at all.
-Plan make_plan(const config::Experiment& experiment, const data::Sampler& sampler);
+// `tokens`: of a sample; 0 for images.
+Plan make_plan(const config::Experiment& experiment, const data::Sampler& sampler,
+               std::int64_t tokens = 0);
 
 // `length` in steps, rounded up; nullopt for a time. An epoch is the sampler's steps; samples are
-// divided by the global batch.
+// divided by the global batch, tokens by its tokens.
 std::optional<std::int64_t> steps_in(const config::Length& length, const data::Sampler& sampler,
-                                     std::int64_t global);
+                                     std::int64_t global, std::int64_t tokens = 0);
 
 }  // namespace trainer::engine

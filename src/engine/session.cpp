@@ -8,21 +8,21 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "engine/flops.h"
+#include "engine/model_set_up.h"
 
 namespace trainer::engine {
 namespace {
 
-template <class Variant>
-const auto& common(const Variant& kind) {
-  return std::visit(
-      [](const auto& one) -> const auto& {
-        using One = std::decay_t<decltype(one)>;
-        if constexpr (std::is_base_of_v<config::ModelCommon, One>)
-          return static_cast<const config::ModelCommon&>(one);
-        else if constexpr (std::is_base_of_v<config::OptimCommon, One>)
-          return static_cast<const config::OptimCommon&>(one);
-      },
-      kind);
+const config::OptimCommon& common(const config::Optim& optim) {
+  return std::visit([](const auto& one) -> const config::OptimCommon& { return one; }, optim);
+}
+
+NamedTensors trainable(const NamedTensors& parameters) {
+  NamedTensors trained;
+  for (const NamedTensor& parameter : parameters)
+    if (parameter.value.requires_grad()) trained.push_back(parameter);
+  return trained;
 }
 
 std::string describe_shape(const models::InputShape& shape) {
@@ -46,56 +46,86 @@ Session::~Session() = default;
 
 void Session::open_data() {
   const config::Data& data = experiment_.data;
-  const int caches = data.val ? 2 : 1;
-  train_ = engine::open_data(data.train, data.loader, experiment_.seed, /*augment=*/true, caches);
-  bad_train_ =
-      std::make_unique<BadSamples>("train", train_.source->size(), data.loader.max_bad_share);
-  if (data.val) {
-    val_ = engine::open_data(*data.val, data.loader, experiment_.seed, /*augment=*/false, caches);
-    require_same_classes(*train_.source, *val_->source);
-    bad_val_ = std::make_unique<BadSamples>("val", val_->source->size(), data.loader.max_bad_share);
-  }
+  open_samples();
+  bad_train_ = std::make_unique<BadSamples>("train", train_->size(), data.loader.max_bad_share);
+  if (val_) bad_val_ = std::make_unique<BadSamples>("val", val_->size(), data.loader.max_bad_share);
   const std::int64_t global = experiment_.batch.global.value();
-  sampler_ = std::make_unique<data::Sampler>(train_.source->size(), global, data.loader.drop_last,
+  sampler_ = std::make_unique<data::Sampler>(train_->size(), global, data.loader.drop_last,
                                              /*shuffle=*/true, experiment_.seed, strategy_->rank(),
                                              strategy_->ranks());
-  plan_ = make_plan(experiment_, *sampler_);
+  plan_ = make_plan(experiment_, *sampler_, train_->tokens());
 }
 
-std::int64_t Session::classes() const {
-  const auto& wanted = common(experiment_.model).classes;
-  const std::int64_t has = train_.source->classes();
-  if (wanted && *wanted < has) {
-    throw Error(Exit::config, "model.classes is " + std::to_string(*wanted) +
-                                  ", but data.train has " + std::to_string(has) + " classes");
+void Session::open_samples() {
+  const config::Data& data = experiment_.data;
+  if (const auto text = text_source(data.train)) {
+    auto train = std::make_unique<TextSamples>(*text, std::nullopt);
+    text_ = train.get();
+    train_ = std::move(train);
+    if (data.val)
+      val_ = std::make_unique<TextSamples>(*text_source(*data.val), text_->tokenizer().alphabet);
+    return;
   }
-  return wanted.value_or(has);
+  const int caches = data.val ? 2 : 1;
+  auto train = std::make_unique<ImageSamples>(
+      engine::open_data(data.train, data.loader, experiment_.seed, /*augment=*/true, caches));
+  images_ = train.get();
+  train_ = std::move(train);
+  if (!data.val) return;
+  auto val = std::make_unique<ImageSamples>(
+      engine::open_data(*data.val, data.loader, experiment_.seed, /*augment=*/false, caches));
+  require_same_classes(*images_->opened().source, *val->opened().source);
+  val_images_ = val.get();
+  val_ = std::move(val);
+}
+
+// Classes of images, or tokens of the vocabulary.
+std::int64_t Session::outputs() const {
+  if (images_ != nullptr) {
+    const auto& wanted = config::common(experiment_.model).classes;
+    const std::int64_t has = images_->opened().source->classes();
+    if (wanted && *wanted < has) {
+      throw Error(Exit::config, "model.classes is " + std::to_string(*wanted) +
+                                    ", but data.train has " + std::to_string(has) + " classes");
+    }
+    return wanted.value_or(has);
+  }
+  const config::LanguageModel* model = config::language_model_of(experiment_.model);
+  if (model != nullptr && model->vocabulary) return *model->vocabulary;
+  if (text_->tokenizer().tokenizer) return text_->tokenizer().tokenizer->vocabulary();
+  throw Error(Exit::config,
+              "model.vocabulary: auto takes the tokenizer's, and data.train's token files name "
+              "none; give a number, such as 50257 for GPT-2's tokens");
 }
 
 void Session::build_model(bool fresh) {
-  // A loader knows the input's size; this one delivers nothing and has plain memory, of which it
-  // touches none.
-  data::LoaderOptions options;
-  options.samples = train_.samples;
-  options.on_bad_sample = experiment_.data.loader.on_bad_sample;
-  const data::Loader probe(*train_.source, *train_.pipeline, *sampler_, options);
-  input_ = {probe.channels(), probe.height(), probe.width()};
-  model_ = models::make_model(experiment_.model, input_, classes(), experiment_.seed);
-  if (const auto& weights = common(experiment_.model).weights; weights && fresh)
-    checkpoint::load_weights(weights->path, *model_, weights->strict, weights->skip);
+  if (images_ != nullptr) input_ = images_->input_shape(*sampler_, experiment_.data.loader);
+  model_ = models::make_model(experiment_.model, input_, outputs(), experiment_.seed);
+  require_suitable(*model_, experiment_);
+  if (text_ != nullptr) {
+    text_->require_vocabulary(outputs());
+    if (val_) static_cast<const TextSamples&>(*val_).require_vocabulary(outputs());
+  }
+  if (fresh) load_start_weights(experiment_.model, *model_);
+  choose_trained(experiment_.model, experiment_.seed, *model_);
   using config::MemoryFormat;
-  const MemoryFormat wanted = common(experiment_.model).memory_format;
+  const MemoryFormat wanted = config::common(experiment_.model).memory_format;
   if (wanted == MemoryFormat::channels_last ||
       (wanted == MemoryFormat::automatic && device_.is_cuda()))
     memory_format_ = at::MemoryFormat::ChannelsLast;
   model_->to(device_, memory_format_);
   model_->set_training(true);
-  objective_ = objectives::make_objective(experiment_.objective, classes());
+  checkpointing_ = std::make_unique<memory::ActivationCheckpointing>(
+      experiment_.memory.activation_checkpointing, resident_tensors(*model_));
+  model_->set_block_runner(checkpointing_->runner());
+  objective_ = objectives::make_objective(experiment_.objective, outputs());
+  flops_per_sample_ = training_flops(*model_, experiment_.model, train_->tokens());
+  peak_flops_ = engine::peak_flops(experiment_, device_);
 }
 
 void Session::build_optimisation() {
   const config::OptimCommon& optim = common(experiment_.optim);
-  const NamedTensors parameters = model_->parameters();
+  const NamedTensors parameters = trainable(model_->parameters());
   strategy_->adopt(parameters, model_->buffers());
   optimizer_ = optim::make_optimizer(experiment_.optim, parameters);
   if (optim.ema) {
@@ -131,8 +161,9 @@ at::ScalarType Session::input_type() const {
 }
 
 void Session::choose_decode(std::optional<config::Decode> resumed) {
+  if (images_ == nullptr) return;
   decode_ = engine::choose_decode(
-      experiment_, train_, *sampler_, feed_options(/*training=*/true), resumed,
+      experiment_, images_->opened(), *sampler_, feed_options(/*training=*/true), resumed,
       [this](const data::StepBatch& batch) { return seconds_of_step(batch); });
 }
 
@@ -162,18 +193,14 @@ double Session::seconds_of_step(const data::StepBatch& batch) {
 }
 
 void Session::build_evaluation() {
-  const config::Loader& config = experiment_.data.loader;
-  data::LoaderOptions loader = val_->loader_options(config, device_.is_cuda());
-  // A sample that stands in for another would be counted twice.
-  if (loader.on_bad_sample == config::BadSample::replace)
-    loader.on_bad_sample = config::BadSample::skip;
-  loader.leave_jpeg =
-      decode_.decode == config::Decode::gpu && why_not_for_gpu(*val_, config).empty();
+  const config::Loader& loader = experiment_.data.loader;
+  const bool leave_jpeg = decode_.decode == config::Decode::gpu &&
+                          why_not_for_gpu(val_images_->opened(), loader).empty();
   evaluator_ = std::make_unique<Evaluator>(
-      EvaluatorParts{*model_, *objective_, *strategy_, *val_->source, *val_->pipeline, *bad_val_},
-      experiment_.precision, experiment_.batch.evaluate.value(), loader,
-      feed_options(/*training=*/false));
-  const models::InputShape evaluated = evaluator_->input_shape();
+      EvaluatorParts{*model_, *objective_, *strategy_, *val_, *bad_val_}, experiment_.precision,
+      experiment_.batch.evaluate.value(), loader, feed_options(/*training=*/false), leave_jpeg);
+  if (val_images_ == nullptr) return;
+  const models::InputShape evaluated = val_images_->input_shape(evaluator_->sampler(), loader);
   // Only the ResNets pool over whatever size is left.
   const bool any_size = std::holds_alternative<config::ResNet>(experiment_.model);
   const bool same_size = evaluated.height == input_.height && evaluated.width == input_.width;
@@ -189,7 +216,7 @@ data::FeedOptions Session::feed_options(bool training) const {
   data::FeedOptions options;
   options.device = device_;
   options.memory_format = memory_format_;
-  options.classes = classes();
+  options.classes = outputs();
   options.seed = experiment_.seed;
   options.type = input_type();
   if (training) options.mix = experiment_.data.mix;
@@ -203,34 +230,44 @@ checkpoint::Parts Session::checkpoint_parts() {
 }
 
 nlohmann::json Session::identity() const {
-  return {{"batch.global", experiment_.batch.global.value()},
-          {"seed", experiment_.seed},
-          {"data.loader.drop_last", experiment_.data.loader.drop_last},
-          {"data.loader.decode", name_of(decode_.decode)},
-          {"data.train samples", train_.source->size()},
-          {"data.train contents", std::to_string(train_.source->fingerprint())},
-          {"data.train classes", train_.source->class_names()}};
+  nlohmann::json identity{{"batch.global", experiment_.batch.global.value()},
+                          {"seed", experiment_.seed},
+                          {"data.loader.drop_last", experiment_.data.loader.drop_last},
+                          {"data.loader.decode", name_of(decode_.decode)}};
+  const nlohmann::json samples = train_->identity();
+  for (const auto& [key, value] : samples.items()) identity["data.train " + key] = value;
+  return identity;
+}
+
+nlohmann::json Session::use() const {
+  if (images_ != nullptr) return {{"classes", images_->opened().source->class_names()}};
+  nlohmann::json use{{"vocabulary", outputs()}};
+  if (!text_->tokenizer().alphabet.empty()) use["alphabet"] = text_->tokenizer().alphabet;
+  return use;
 }
 
 void Session::start(std::int64_t first, std::int64_t last) {
-  data::LoaderOptions options = train_.loader_options(experiment_.data.loader, device_.is_cuda());
+  StreamOptions options;
   options.first_step = first;
   options.last_step = last;
   options.leave_jpeg = decode_.decode == config::Decode::gpu;
-  loader_ = std::make_unique<data::Loader>(*train_.source, *train_.pipeline, *sampler_, options);
-  feed_ = std::make_unique<data::Feed>(*loader_, train_.pipeline->normalisation(),
-                                       train_.pipeline->erases(), feed_options(/*training=*/true));
+  feed_ =
+      train_->stream(*sampler_, experiment_.data.loader, feed_options(/*training=*/true), options);
 }
 
 std::vector<std::string> Session::describe() const {
-  std::int64_t parameters = 0;
-  for (const NamedTensor& parameter : model_->parameters()) parameters += parameter.value.numel();
+  std::int64_t parameters = 0, trained = 0;
+  for (const NamedTensor& parameter : model_->parameters()) {
+    parameters += parameter.value.numel();
+    if (parameter.value.requires_grad()) trained += parameter.value.numel();
+  }
   const config::Batch& batch = experiment_.batch;
-  std::vector<std::string> lines{"data.train: " + train_.source->describe()};
-  if (val_) lines.push_back("data.val: " + val_->source->describe());
+  std::vector<std::string> lines{"data.train: " + train_->describe()};
+  if (val_) lines.push_back("data.val: " + val_->describe());
   if (!decode_.line.empty()) lines.push_back(decode_.line);
-  lines.push_back("model: " + std::to_string(parameters) + " parameters, " +
-                  std::to_string(classes()) + " classes");
+  lines.push_back("model: " + std::to_string(parameters) + " parameters" +
+                  (trained == parameters ? "" : ", " + std::to_string(trained) + " trained") +
+                  ", " + std::to_string(outputs()) + (text_ != nullptr ? " tokens" : " classes"));
   lines.push_back("batch: " + std::to_string(*batch.global) + " = " + std::to_string(*batch.micro) +
                   " x " + std::to_string(*batch.accumulate) + ", " +
                   std::to_string(plan_.steps_per_epoch) + " steps an epoch" +

@@ -8,17 +8,17 @@
 
 #include "checkpoint/store.h"
 #include "config/experiment.h"
-#include "data/feed.h"
-#include "data/loader.h"
+#include "data/step_batch.h"
 #include "distributed/strategy.h"
 #include "engine/bad_samples.h"
 #include "engine/bundle.h"
 #include "engine/decode_choice.h"
 #include "engine/device.h"
 #include "engine/evaluation.h"
-#include "engine/opened_data.h"
 #include "engine/plan.h"
+#include "engine/samples.h"
 #include "engine/trainer.h"
+#include "memory/activation_checkpointing.h"
 #include "models/model.h"
 #include "objectives/objective.h"
 #include "optim/ema.h"
@@ -56,6 +56,13 @@ class Session {
   checkpoint::Parts checkpoint_parts();
   // What a resumed run must agree with: batch, data, seed; and the class names.
   nlohmann::json identity() const;
+  // What using the model needs besides the experiment: class names, or the tokenizer's alphabet.
+  nlohmann::json use() const;
+  // Floating-point operations of training on one sample, and what the GPU does a second at most;
+  // 0 where they are not known. See engine/flops.h.
+  double flops_per_sample() const { return flops_per_sample_; }
+  double peak_flops() const { return peak_flops_; }
+  std::int64_t tokens_per_sample() const { return train_->tokens(); }  // 0 for images
 
   // Starts bringing batches from step `first` on. Before the first next_batch, once.
   void start(std::int64_t first, std::int64_t last);
@@ -69,6 +76,7 @@ class Session {
 
  private:
   void open_data();
+  void open_samples();
   void build_model(bool fresh);
   void build_optimisation();
   void choose_decode(std::optional<config::Decode> resumed);
@@ -76,22 +84,26 @@ class Session {
   double seconds_of_step(const data::StepBatch& batch);
   at::ScalarType input_type() const;
   data::FeedOptions feed_options(bool training) const;
-  std::int64_t classes() const;
+  std::int64_t outputs() const;
 
   config::Experiment experiment_;
   at::Device device_;
   at::MemoryFormat memory_format_ = at::MemoryFormat::Contiguous;
   models::InputShape input_;  // of data.train, which the model is built for
   std::unique_ptr<distributed::Strategy> strategy_;
-  OpenedData train_;
-  std::optional<OpenedData> val_;
+  std::unique_ptr<Samples> train_, val_;  // val_ may be null
+  // The same by their kind, or null.
+  const ImageSamples* images_ = nullptr;
+  const ImageSamples* val_images_ = nullptr;
+  const TextSamples* text_ = nullptr;
   std::unique_ptr<BadSamples> bad_train_, bad_val_;
   std::unique_ptr<data::Sampler> sampler_;
   DecodeChoice decode_;
-  std::unique_ptr<data::Loader> loader_;
-  std::unique_ptr<data::Feed> feed_;
+  std::unique_ptr<data::BatchFeed> feed_;
   Plan plan_;
+  double flops_per_sample_ = 0, peak_flops_ = 0;
   std::unique_ptr<models::Model> model_;
+  std::unique_ptr<memory::ActivationCheckpointing> checkpointing_;
   std::unique_ptr<objectives::Objective> objective_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::Ema> ema_;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "config/load.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
@@ -14,6 +15,7 @@
 #include "engine/dry_run.h"
 #include "engine/failures.h"
 #include "engine/loop.h"
+#include "engine/model_set_up.h"
 #include "engine/session.h"
 #include "engine/signals.h"
 #include "memory/memory.h"
@@ -172,6 +174,7 @@ std::string result_line(const Progress& progress, const monitor::RunFolder& fold
 Exit train_in(const TrainOptions& options, const ChosenDevice& device, Session& session,
               const monitor::RunFolder& folder, Progress progress) {
   const config::Experiment& experiment = options.experiment;
+  const nlohmann::json about{{"experiment", options.resolved}, {"use", session.use()}};
   log::add_file(folder.path() / "trainer.log");
   folder.write("config.yaml", options.resolved);
   write_environment(options, folder, device);
@@ -191,7 +194,7 @@ Exit train_in(const TrainOptions& options, const ChosenDevice& device, Session& 
                                 ? session.plan().total_steps
                                 : std::numeric_limits<std::int64_t>::max();
   session.start(progress.step, last);
-  Loop loop(experiment, session, store, sinks, std::move(progress));
+  Loop loop(experiment, session, store, sinks, std::move(progress), about);
   try {
     const Exit code = loop.run();
     const bool done = code == Exit::done;
@@ -212,7 +215,12 @@ Exit train_in(const TrainOptions& options, const ChosenDevice& device, Session& 
   }
 }
 
-int train_checked(const TrainOptions& options) {
+int train_checked(const TrainOptions& given) {
+  TrainOptions options = given;
+  if (std::holds_alternative<config::HuggingFace>(options.experiment.model)) {
+    options.experiment = with_known_model(options.experiment);
+    options.resolved = config::print(options.experiment);
+  }
   const config::Experiment& experiment = options.experiment;
   const ChosenDevice device = choose_device(experiment);
   log::info(device.line);

@@ -84,7 +84,7 @@ void Trainer::accumulate(const Batch& batch, double total_weight, bool last) {
   objectives::Losses losses;
   {
     const precision::Scope autocast(options_.precision, options_.device);
-    losses = parts_.objective.loss(parts_.model.forward(batch.input), batch);
+    losses = parts_.objective.loss(parts_.model.forward(batch), batch);
   }
   // The mean over the global batch, whatever the cut: each micro-batch adds its share of it.
   // Of a step whose samples all have weight 0 it is 0.

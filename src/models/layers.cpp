@@ -1,12 +1,15 @@
 #include "models/layers.h"
 
+#include <ATen/ops/add.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/dropout.h>
 #include <ATen/ops/linear.h>
 
 #include <optional>
 
 #include "core/error.h"
+#include "core/recompute.h"
 
 namespace trainer::models {
 namespace {
@@ -30,14 +33,27 @@ at::Tensor Conv2d::operator()(const at::Tensor& input) const {
   return at::conv2d(input, weight, optional_bias, stride, padding);
 }
 
+at::Tensor Adapter::add_to(const at::Tensor& output, const at::Tensor& input) const {
+  if (!down.defined()) return output;
+  const bool drops = training && dropout > 0;
+  const at::Tensor kept = drops ? at::dropout(input, dropout, /*train=*/true) : input;
+  return at::add(output, at::linear(at::linear(kept, down), up), scale);
+}
+
 at::Tensor BatchNorm2d::operator()(const at::Tensor& input, bool training) const {
   if (training) require_variance(input);
+  if (training && recompute::running_again()) {
+    return at::batch_norm(input, weight, bias, {}, {}, training, kMomentum, kEpsilon,
+                          /*cudnn_enabled=*/true);
+  }
   return at::batch_norm(input, weight, bias, running_mean, running_var, training, kMomentum,
                         kEpsilon, /*cudnn_enabled=*/true);
 }
 
 at::Tensor Linear::operator()(const at::Tensor& input) const {
-  return at::linear(input, weight, bias);
+  const auto optional_bias = bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
+  const at::Tensor output = at::linear(input, weight, optional_bias);
+  return adapter ? adapter->add_to(output, input) : output;
 }
 
 }  // namespace trainer::models

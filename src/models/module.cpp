@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace trainer::models {
 namespace {
@@ -62,16 +63,40 @@ struct Differences {
   }
 };
 
+[[noreturn]] void throw_unmatched(const std::string& target,
+                                  const std::vector<std::string>& names) {
+  std::string known = "the model has none that takes an adapter";
+  if (!names.empty()) {
+    known = "the model has " + names.front() + " to " + names.back() + "; \"*\" takes all " +
+            std::to_string(names.size());
+  }
+  throw Error(Exit::config,
+              "the adapters' target \"" + target + "\" matches no linear layer: " + known);
+}
+
 }  // namespace
 
 Module::Module(std::uint64_t seed) : generator_(at::detail::createCPUGenerator(seed)) {}
 
-Output Module::forward(const at::Tensor& input) {
+Output Module::forward(const Batch& batch) {
   if (training_ && batch_counters_.defined()) {
     const at::NoGradGuard no_grad;
     batch_counters_.add_(1);
   }
-  return {logits(input)};
+  return run(batch);
+}
+
+Output Module::run(const Batch& batch) {
+  Output output;
+  output.logits = logits(batch.input);
+  return output;
+}
+
+at::Tensor Module::logits(const at::Tensor&) { return {}; }
+
+void Module::set_training(bool on) {
+  training_ = on;
+  for (const Slot& slot : slots_) slot.adapter->training = on;
 }
 
 NamedTensors Module::select(bool trained) const {
@@ -176,6 +201,75 @@ void Module::draw_uniform(const at::Tensor& tensor, std::int64_t fan_in) {
   tensor.uniform_(-bound, bound, generator_);
 }
 
+std::shared_ptr<Adapter> Module::add_slot(const std::string& name, const at::Tensor& weight,
+                                          bool transposed) {
+  slots_.push_back({name, weight, transposed, std::make_shared<Adapter>()});
+  return slots_.back().adapter;
+}
+
+// The other parameters lose their gradients even where a target matches them: an adapted weight is
+// frozen, and its adapter learns in its place.
+std::vector<std::string> Module::add_adapters(const AdapterOptions& options, std::uint64_t seed) {
+  std::vector<Slot*> chosen;
+  std::vector<bool> used(options.targets.size(), false);
+  for (Slot& slot : slots_) {
+    bool matches = false;
+    for (std::size_t i = 0; i < options.targets.size(); ++i) {
+      if (!glob_match(options.targets[i], slot.name)) continue;
+      matches = used[i] = true;
+    }
+    if (matches) chosen.push_back(&slot);
+  }
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) throw_unmatched(options.targets[i], slot_names());
+  }
+  for (const Entry& entry : entries_) {
+    if (entry.trained) entry.value.requires_grad_(false);
+  }
+  const at::Generator drawn = at::detail::createCPUGenerator(seed);
+  std::vector<std::string> names;
+  for (Slot* slot : chosen) {
+    fill_slot(*slot, options, drawn);
+    names.push_back(slot->name);
+  }
+  return names;
+}
+
+// `down` is drawn as peft does: kaiming_uniform with a = sqrt(5).
+void Module::fill_slot(Slot& slot, const AdapterOptions& options, at::Generator generator) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t in = slot.weight.size(slot.transposed ? 0 : 1);
+  const std::int64_t out = slot.weight.size(slot.transposed ? 1 : 0);
+  const double bound = 1.0 / std::sqrt(static_cast<double>(in));
+  Adapter& adapter = *slot.adapter;
+  adapter.down = add_parameter(slot.name + ".lora_A.weight", {options.rank, in});
+  adapter.down.uniform_(-bound, bound, std::move(generator));
+  adapter.up = add_parameter(slot.name + ".lora_B.weight", {out, options.rank}).fill_(0);
+  adapter.scale = options.alpha / static_cast<double>(options.rank);
+  adapter.dropout = options.dropout;
+  adapter.training = training_;
+  for (const at::Tensor& tensor : {adapter.down, adapter.up}) {
+    tensor.set_data(tensor.detach().to(slot.weight.device()));
+  }
+}
+
+std::vector<AdaptedLayer> Module::adapted_layers() const {
+  std::vector<AdaptedLayer> layers;
+  for (const Slot& slot : slots_) {
+    const Adapter& adapter = *slot.adapter;
+    if (!adapter.down.defined()) continue;
+    layers.push_back(
+        {slot.name, slot.weight, adapter.down, adapter.up, adapter.scale, slot.transposed});
+  }
+  return layers;
+}
+
+std::vector<std::string> Module::slot_names() const {
+  std::vector<std::string> names;
+  for (const Slot& slot : slots_) names.push_back(slot.name);
+  return names;
+}
+
 Conv2d Module::conv2d(const std::string& name, std::int64_t in, std::int64_t out,
                       const ConvShape& shape) {
   const at::NoGradGuard no_grad;
@@ -208,9 +302,55 @@ Linear Module::linear(const std::string& name, std::int64_t in, std::int64_t out
   Linear layer;
   layer.weight = add_parameter(name + ".weight", {out, in});
   layer.bias = add_parameter(name + ".bias", {out});
+  layer.adapter = add_slot(name, layer.weight, /*transposed=*/false);
   draw_uniform(layer.weight, in);
   draw_uniform(layer.bias, in);
   return layer;
+}
+
+at::Tensor Module::normal_parameter(const std::string& name, at::IntArrayRef shape, double std) {
+  const at::NoGradGuard no_grad;
+  return add_parameter(name, shape).normal_(0.0, std, generator_);
+}
+
+at::Tensor Module::constant_parameter(const std::string& name, std::int64_t size, double value) {
+  const at::NoGradGuard no_grad;
+  return add_parameter(name, {size}).fill_(value);
+}
+
+Linear Module::normal_linear(const std::string& name, std::int64_t in, std::int64_t out, bool bias,
+                             double std) {
+  Linear layer;
+  layer.weight = normal_parameter(name + ".weight", {out, in}, std);
+  if (bias) layer.bias = constant_parameter(name + ".bias", out, 0);
+  layer.adapter = add_slot(name, layer.weight, /*transposed=*/false);
+  return layer;
+}
+
+TransposedLinear Module::transposed_linear(const std::string& name, std::int64_t in,
+                                           std::int64_t out, double std) {
+  TransposedLinear layer;
+  layer.weight = normal_parameter(name + ".weight", {in, out}, std);
+  layer.bias = constant_parameter(name + ".bias", out, 0);
+  layer.adapter = add_slot(name, layer.weight, /*transposed=*/true);
+  return layer;
+}
+
+Embedding Module::embedding(const std::string& name, std::int64_t rows, std::int64_t width,
+                            double std) {
+  return {normal_parameter(name + ".weight", {rows, width}, std)};
+}
+
+LayerNorm Module::layer_norm(const std::string& name, std::int64_t width, double eps) {
+  LayerNorm layer;
+  layer.weight = constant_parameter(name + ".weight", width, 1);
+  layer.bias = constant_parameter(name + ".bias", width, 0);
+  layer.eps = eps;
+  return layer;
+}
+
+RmsNorm Module::rms_norm(const std::string& name, std::int64_t width, double eps) {
+  return {constant_parameter(name + ".weight", width, 1), eps};
 }
 
 void Module::kaiming_normal_fan_out(const at::Tensor& weight) {

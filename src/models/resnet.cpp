@@ -61,7 +61,7 @@ at::Tensor ResNet::ConvNorm::operator()(const at::Tensor& input, bool training) 
 }
 
 // ReLU and the sum overwrite the batch norm's output, which no gradient needs.
-at::Tensor ResNet::Block::operator()(const at::Tensor& input, bool training) const {
+at::Tensor ResNet::Residual::operator()(const at::Tensor& input, bool training) const {
   at::Tensor x = branch.front()(input, training);
   for (std::size_t i = 1; i < branch.size(); ++i) x = branch[i](at::relu_(x), training);
   x.add_(downsample ? (*downsample)(input, training) : input);
@@ -90,10 +90,10 @@ ResNet::ConvNorm ResNet::conv_norm(const std::string& conv_name, const std::stri
   return made;
 }
 
-ResNet::Block ResNet::make_block(const std::string& name, bool bottleneck, std::int64_t in,
-                                 std::int64_t width, std::int64_t stride) {
+ResNet::Residual ResNet::make_block(const std::string& name, bool bottleneck, std::int64_t in,
+                                    std::int64_t width, std::int64_t stride) {
   const std::int64_t out = bottleneck ? 4 * width : width;
-  Block block;
+  Residual block;
   const auto add = [&](std::int64_t from, std::int64_t to, const ConvShape& shape) {
     const std::string number = std::to_string(block.branch.size() + 1);
     block.branch.push_back(
@@ -129,20 +129,27 @@ void ResNet::add_stage(int stage, const Architecture& architecture) {
 // zero_init_residual makes each block begin as the identity (Goyal et al. 2017, section 5.1).
 void ResNet::initialise(bool zero_init_residual) {
   kaiming_normal_fan_out(stem_.conv.weight);
-  for (const Block& block : blocks_) {
+  for (const Residual& block : blocks_) {
     for (const ConvNorm& unit : block.branch) kaiming_normal_fan_out(unit.conv.weight);
     if (block.downsample) kaiming_normal_fan_out(block.downsample->conv.weight);
   }
   if (!zero_init_residual) return;
   const at::NoGradGuard no_grad;
-  for (const Block& block : blocks_) block.branch.back().norm.weight.fill_(0);
+  for (const Residual& block : blocks_) block.branch.back().norm.weight.fill_(0);
+}
+
+at::Tensor ResNet::run_residual(std::size_t index, const at::Tensor& input) const {
+  const auto residual = [this, index, trains = training()](const at::Tensor& x) {
+    return blocks_[index](x, trains);
+  };
+  return run_block(static_cast<std::int64_t>(index), residual, input);
 }
 
 at::Tensor ResNet::logits(const at::Tensor& input) {
   at::Tensor x = stem_(input, training());
   at::relu_(x);
   if (stem_kind_ == config::Stem::imagenet) x = at::max_pool2d(x, 3, 2, 1);
-  for (const Block& block : blocks_) x = block(x, training());
+  for (std::size_t i = 0; i < blocks_.size(); ++i) x = run_residual(i, x);
   return fc_(at::flatten(at::adaptive_avg_pool2d(x, {1, 1}), 1));
 }
 

@@ -26,7 +26,7 @@ class ResNet final : public Module {
     at::Tensor operator()(const at::Tensor& input, bool training) const;
   };
   // Convolutions with a ReLU between them, plus the input, and a ReLU.
-  struct Block {
+  struct Residual {
     std::vector<ConvNorm> branch;
     std::optional<ConvNorm> downsample;  // brings the input to the branch's shape
     at::Tensor operator()(const at::Tensor& input, bool training) const;
@@ -34,16 +34,17 @@ class ResNet final : public Module {
   struct Architecture;
 
   at::Tensor logits(const at::Tensor& input) override;
+  at::Tensor run_residual(std::size_t index, const at::Tensor& input) const;
   ConvNorm conv_norm(const std::string& conv_name, const std::string& norm_name, std::int64_t in,
                      std::int64_t out, const ConvShape& shape);
-  Block make_block(const std::string& name, bool bottleneck, std::int64_t in, std::int64_t width,
-                   std::int64_t stride);
+  Residual make_block(const std::string& name, bool bottleneck, std::int64_t in, std::int64_t width,
+                      std::int64_t stride);
   void add_stage(int stage, const Architecture& architecture);
   void initialise(bool zero_init_residual);
 
   config::Stem stem_kind_;
   ConvNorm stem_;
-  std::vector<Block> blocks_;
+  std::vector<Residual> blocks_;
   Linear fc_;
 };
 

@@ -111,7 +111,10 @@ std::string Console::step_line(const Record& record, double now) const {
   line += part(record, "epoch", "epoch ", "%.0f");
   line += part(record, "loss", "loss ", "%.4f");
   line += part(record, "lr", "lr ", "%.3g");
-  line += part(record, "samples_per_s", "", "%.0f", " samples/s");
+  if (record.find("tokens_per_s") != nullptr)
+    line += part(record, "tokens_per_s", "", "%.0f", " tokens/s");
+  else
+    line += part(record, "samples_per_s", "", "%.0f", " samples/s");
   if (const Value* memory = record.find("mem_peak"))
     line += "  mem " + human_bytes(as_double(*memory));
   if (const std::optional<double> left = seconds_left(now)) line += "  ETA " + human_seconds(*left);

@@ -11,6 +11,8 @@
 
 #include <variant>
 
+#include "objectives/language_modeling.h"
+
 namespace trainer::objectives {
 namespace {
 
@@ -87,9 +89,17 @@ class Mse final : public Classification {
 
 }  // namespace
 
+Evaluation Objective::evaluate(const Output& output, const Batch& batch) const {
+  const at::NoGradGuard no_grad;
+  return {.losses = loss(output, batch), .metric_sums = metric_sums(output, batch)};
+}
+
 std::unique_ptr<Objective> make_objective(const config::Objective& config, std::int64_t classes) {
   if (const auto* cross_entropy = std::get_if<config::CrossEntropy>(&config)) {
     return std::make_unique<CrossEntropy>(*cross_entropy, classes);
+  }
+  if (const auto* language = std::get_if<config::LanguageModeling>(&config)) {
+    return std::make_unique<LanguageModeling>(*language);
   }
   return std::make_unique<Mse>(classes);
 }

@@ -1,6 +1,7 @@
 #include "precision/precision.h"
 
 #include <ATen/Context.h>
+#include <ATen/SDPBackend.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/_amp_update_scale.h>
 #include <ATen/ops/full.h>
@@ -51,6 +52,12 @@ void configure(const config::Precision& config, at::Device device, bool determin
   context.setAllowTF32CuBLAS(config.tf32);
   context.setAllowTF32CuDNN(config.tf32);
   if (deterministic && device.is_cuda()) require_repeatable_cublas();
+  // cuDNN's attention is the fastest on Hopper where it takes the shapes; the others follow.
+  if (!deterministic && device.is_cuda())
+    context.setSDPPriorityOrder({static_cast<std::int64_t>(at::SDPBackend::cudnn_attention),
+                                 static_cast<std::int64_t>(at::SDPBackend::flash_attention),
+                                 static_cast<std::int64_t>(at::SDPBackend::efficient_attention),
+                                 static_cast<std::int64_t>(at::SDPBackend::math)});
 }
 
 Scope::Scope(const config::Precision& config, at::Device device)

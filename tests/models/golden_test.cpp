@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "models/model.h"
+#include "models/summary.h"
 #include "support/formula.h"
 #include "support/golden.h"
 
@@ -25,23 +26,6 @@ std::unique_ptr<Model> make(const json& golden, std::uint64_t seed = 0) {
 }
 
 std::string shape_text(const at::Tensor& tensor) { return json(tensor.sizes().vec()).dump(); }
-
-std::vector<double> samples(const at::Tensor& tensor) {
-  const at::Tensor flat = tensor.detach().reshape({-1}).to(at::kDouble);
-  const double* values = flat.const_data_ptr<double>();
-  const std::int64_t size = flat.numel();
-  return {values[0], values[size / 3], values[size / 2], values[size - 1]};
-}
-
-// `tolerance` is relative to the norm.
-void expect_summary(const at::Tensor& value, const json& golden, double tolerance) {
-  const double norm = golden.at("norm").get<double>();
-  EXPECT_NEAR(value.detach().to(at::kDouble).norm().item<double>(), norm, tolerance * norm);
-  const std::vector<double> own = samples(value);
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    EXPECT_NEAR(own[i], golden.at("samples")[i].get<double>(), tolerance * norm) << "sample " << i;
-  }
-}
 
 void expect_logits(const at::Tensor& logits, const json& golden, double tolerance) {
   const auto rows = golden.get<std::vector<std::vector<double>>>();

@@ -25,6 +25,19 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 
+Output output_of(const at::Tensor& logits) {
+  Output output;
+  output.logits = logits;
+  return output;
+}
+
+Batch batch_of(const at::Tensor& target, const at::Tensor& weight) {
+  Batch batch;
+  batch.target = target;
+  batch.weight = weight;
+  return batch;
+}
+
 struct Case {
   std::unique_ptr<Objective> objective;
   at::Tensor logits;
@@ -55,7 +68,7 @@ void expect_golden(const json& golden, at::Device device) {
   SCOPED_TRACE(golden.at("kind").dump() + golden.at("targets").dump() +
                golden.at("label_smoothing").dump() + golden.at("classes").dump());
   const Case own = make_case(golden, device);
-  const Losses losses = own.objective->loss({own.logits}, own.batch);
+  const Losses losses = own.objective->loss(output_of(own.logits), own.batch);
   ASSERT_EQ(losses.loss_sum.dim(), 0);
   EXPECT_EQ(losses.loss_sum.scalar_type(), at::kFloat);
   const double wanted = golden.at("loss_sum").get<double>();
@@ -71,7 +84,7 @@ void expect_golden(const json& golden, at::Device device) {
     for (const float value : row) EXPECT_NEAR(*values++, value, 1e-5);
   }
 
-  const at::Tensor metrics = own.objective->metric_sums({own.logits}, own.batch).cpu();
+  const at::Tensor metrics = own.objective->metric_sums(output_of(own.logits), own.batch).cpu();
   EXPECT_EQ(metrics.scalar_type(), at::kDouble);
   const auto wanted_metrics = golden.at("metrics").get<std::vector<double>>();
   ASSERT_EQ(metrics.numel(), std::ssize(wanted_metrics));
@@ -79,6 +92,11 @@ void expect_golden(const json& golden, at::Device device) {
   for (std::size_t i = 0; i < wanted_metrics.size(); ++i) {
     EXPECT_NEAR(metrics.const_data_ptr<double>()[i], wanted_metrics[i], 1e-12);
   }
+  const Evaluation both = own.objective->evaluate(output_of(own.logits), own.batch);
+  EXPECT_TRUE(at::equal(both.losses.loss_sum, losses.loss_sum.detach()));
+  EXPECT_TRUE(at::equal(both.losses.weight_sum, losses.weight_sum));
+  EXPECT_TRUE(at::equal(both.metric_sums.cpu(), metrics));
+  EXPECT_FALSE(both.losses.loss_sum.requires_grad());
 }
 
 TEST(Objective, AgreesWithTorch) {
@@ -101,20 +119,19 @@ TEST(Objective, SumsDoNotDependOnHowABatchIsCut) {
     double weight = 0;
     at::Tensor metrics = at::zeros({std::ssize(whole.objective->metric_names())}, at::kDouble);
     for (const auto& [start, length] : {std::pair{0, 5}, std::pair{5, 7}}) {
-      const Batch part{.input = {},
-                       .target = whole.batch.target.narrow(0, start, length),
-                       .weight = whole.batch.weight.narrow(0, start, length)};
-      const Output output{whole.logits.narrow(0, start, length)};
+      const Batch part = batch_of(whole.batch.target.narrow(0, start, length),
+                                  whole.batch.weight.narrow(0, start, length));
+      const Output output = output_of(whole.logits.narrow(0, start, length));
       const Losses losses = whole.objective->loss(output, part);
       loss += losses.loss_sum.item<double>();
       weight += losses.weight_sum.item<double>();
       metrics += whole.objective->metric_sums(output, part);
     }
-    const Losses losses = whole.objective->loss({whole.logits}, whole.batch);
+    const Losses losses = whole.objective->loss(output_of(whole.logits), whole.batch);
     EXPECT_NEAR(loss, losses.loss_sum.item<double>(), 1e-5 * loss);
     EXPECT_NEAR(weight, losses.weight_sum.item<double>(), 1e-5);
     const at::Tensor difference =
-        metrics.sub(whole.objective->metric_sums({whole.logits}, whole.batch));
+        metrics.sub(whole.objective->metric_sums(output_of(whole.logits), whole.batch));
     EXPECT_LT(difference.abs().max().item<double>(), 1e-12);
   }
 }
@@ -123,16 +140,18 @@ TEST(Objective, ComputesInFloat32) {
   const json golden = golden::read("objectives/losses.json")[0];
   const Case own = make_case(golden);
   const at::Tensor half = own.logits.detach().to(at::kBFloat16);
-  const at::Tensor loss = own.objective->loss({half}, own.batch).loss_sum;
+  const at::Tensor loss = own.objective->loss(output_of(half), own.batch).loss_sum;
   EXPECT_EQ(loss.scalar_type(), at::kFloat);
-  EXPECT_TRUE(at::equal(loss, own.objective->loss({half.to(at::kFloat)}, own.batch).loss_sum));
+  EXPECT_TRUE(
+      at::equal(loss, own.objective->loss(output_of(half.to(at::kFloat)), own.batch).loss_sum));
 }
 
 TEST(Objective, CountsNoNotANumberAsRight) {
   const auto objective = make_objective(config::CrossEntropy{}, 10);
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const Batch batch{.input = {}, .target = at::full({4}, 7, at::kLong), .weight = at::ones({4})};
-  const at::Tensor metrics = objective->metric_sums({at::full({4, 10}, nan, at::kFloat)}, batch);
+  const Batch batch = batch_of(at::full({4}, 7, at::kLong), at::ones({4}));
+  const at::Tensor metrics =
+      objective->metric_sums(output_of(at::full({4, 10}, nan, at::kFloat)), batch);
   EXPECT_EQ(metrics[0].item<double>(), 0.0);
 }
 
@@ -147,8 +166,8 @@ TEST(GpuObjective, NeverWaitsForTheGpu) {
   for (const json& one : golden::read("objectives/losses.json")) {
     const Case own = make_case(one, at::kCUDA);
     const auto use = [&own] {
-      own.objective->loss({own.logits}, own.batch).loss_sum.backward();
-      own.objective->metric_sums({own.logits}, own.batch);
+      own.objective->loss(output_of(own.logits), own.batch).loss_sum.backward();
+      own.objective->metric_sums(output_of(own.logits), own.batch);
     };
     use();  // libraries may wait while they initialise
     c10::cuda::warning_state().set_sync_debug_mode(c10::cuda::SyncDebugMode::L_ERROR);

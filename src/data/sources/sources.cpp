@@ -1,10 +1,16 @@
 #include "data/sources/sources.h"
 
+#include "core/error.h"
+
 namespace trainer::data {
 namespace {
 
 // One line a kind.
 struct Make {
+  std::unique_ptr<Source> operator()(const config::TokenSource&) const {
+    throw Error(Exit::config, "this source gives text, and images are asked for");
+  }
+
   std::uint64_t seed;
   std::unique_ptr<Source> operator()(const config::Digits& c) const { return make_digits(c); }
   std::unique_ptr<Source> operator()(const config::ImageFolder& c) const {
