@@ -1,6 +1,7 @@
 #include "checkpoint/files.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -115,6 +116,16 @@ void InputFile::read(void* data, std::size_t size) {
     size -= count;
     position_ += got;
   }
+}
+
+std::shared_ptr<std::byte> InputFile::map() const {
+  if (size_ == 0) return nullptr;
+  const auto bytes = static_cast<std::size_t>(size_);
+  void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd_, 0);
+  if (memory == MAP_FAILED)
+    throw Error(Exit::storage,
+                path_.string() + ": cannot be mapped: " + std::generic_category().message(errno));
+  return {static_cast<std::byte*>(memory), [bytes](std::byte* mapped) { ::munmap(mapped, bytes); }};
 }
 
 std::string InputFile::read_rest() {

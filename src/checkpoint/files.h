@@ -2,6 +2,7 @@
 // this room.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -67,6 +68,8 @@ class InputFile {
   // Fills all of `data`, or throws where the file ends before.
   void read(void* data, std::size_t size);
   std::string read_rest();
+  // The whole file in memory, read as it is touched; not hashed. Null for an empty file.
+  std::shared_ptr<std::byte> map() const;
   // Of what has been read so far.
   Fingerprint fingerprint() const { return {position_, hash_.hex()}; }
 

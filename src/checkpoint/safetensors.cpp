@@ -1,10 +1,12 @@
 #include "checkpoint/safetensors.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -239,17 +241,35 @@ void write_tensors(OutputFile& file, const NamedTensors& tensors) {
   }
 }
 
-NamedTensors read_tensors(InputFile& file) {
+namespace {
+
+// What a file holds, checked against its size.
+struct Contents {
+  std::vector<Entry> entries;      // in the order of the header
+  std::vector<std::size_t> order;  // of their data
+  std::uint64_t data_begin = 0;
+};
+
+Contents read_contents(InputFile& file) {
   const std::string text = read_header_text(file);
   const Header header = parse_header(file, text);
-  std::vector<Entry> entries;
+  Contents contents;
   for (const std::string& name : header.names)
-    if (name != kMetadata) entries.push_back(parse_entry(file, name, header.json.at(name)));
-  const auto data_bytes = static_cast<std::uint64_t>(file.size()) - kLengthBytes - text.size();
+    if (name != kMetadata)
+      contents.entries.push_back(parse_entry(file, name, header.json.at(name)));
+  contents.data_begin = kLengthBytes + text.size();
+  contents.order = check_tiling(file, contents.entries,
+                                static_cast<std::uint64_t>(file.size()) - contents.data_begin);
+  return contents;
+}
 
-  NamedTensors tensors(entries.size());
-  for (const std::size_t index : check_tiling(file, entries, data_bytes)) {
-    const Entry& entry = entries[index];
+}  // namespace
+
+NamedTensors read_tensors(InputFile& file) {
+  const Contents contents = read_contents(file);
+  NamedTensors tensors(contents.entries.size());
+  for (const std::size_t index : contents.order) {
+    const Entry& entry = contents.entries[index];
     at::Tensor value = at::empty(entry.shape, at::TensorOptions().dtype(entry.type));
     file.read(value.mutable_data_ptr(), value.nbytes());
     tensors[index] = {entry.name, std::move(value)};
@@ -271,6 +291,26 @@ std::int64_t write_safetensors(const std::filesystem::path& file, const NamedTen
 NamedTensors read_safetensors(const std::filesystem::path& file) {
   InputFile input(file);
   return read_tensors(input);
+}
+
+NamedTensors map_safetensors(const std::filesystem::path& file) {
+  InputFile input(file);
+  const Contents contents = read_contents(input);
+  const std::shared_ptr<std::byte> mapping = input.map();
+  NamedTensors tensors;
+  for (const Entry& entry : contents.entries) {
+    std::byte* data = mapping.get() + contents.data_begin + entry.begin;
+    const auto options = at::TensorOptions().dtype(entry.type);
+    const auto keep = [mapping](void*) {};
+    at::Tensor value = at::from_blob(data, entry.shape, keep, options);
+    // The format does not promise it, and a processor may.
+    if (reinterpret_cast<std::uintptr_t>(data) % value.element_size() != 0) {
+      value = at::empty(entry.shape, options);
+      std::memcpy(value.mutable_data_ptr(), data, value.nbytes());
+    }
+    tensors.push_back({entry.name, std::move(value)});
+  }
+  return tensors;
 }
 
 }  // namespace trainer::checkpoint

@@ -20,5 +20,8 @@ std::int64_t write_safetensors(const std::filesystem::path& file, const NamedTen
 // truncated or malformed file: every length, offset, dtype and shape is checked against the file's
 // size before it is used.
 NamedTensors read_safetensors(const std::filesystem::path& file);
+// The same without reading: the tensors are the file's own pages, mapped, and keep it mapped. Their
+// bytes must not be written, and the file must not shrink meanwhile.
+NamedTensors map_safetensors(const std::filesystem::path& file);
 
 }  // namespace trainer::checkpoint

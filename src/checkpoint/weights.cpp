@@ -48,7 +48,7 @@ NamedTensors read_sharded(const fs::path& index) {
   try {
     weight_map = nlohmann::json::parse(InputFile(index).read_rest()).at("weight_map");
     for (const std::string& shard : shards_of(index, weight_map))
-      for (NamedTensor& tensor : read_safetensors(index.parent_path() / shard))
+      for (NamedTensor& tensor : map_safetensors(index.parent_path() / shard))
         if (weight_map.contains(tensor.name) && weight_map.at(tensor.name) == shard)
           all.push_back(std::move(tensor));
   } catch (const nlohmann::json::exception& error) {
@@ -66,7 +66,7 @@ NamedTensors read_folder(const fs::path& folder) {
     if (manifest.files.contains(kModelFile))
       return read_verified_tensors(folder, manifest, kModelFile);
   }
-  if (fs::exists(folder / kModelFile)) return read_safetensors(folder / kModelFile);
+  if (fs::exists(folder / kModelFile)) return map_safetensors(folder / kModelFile);
   if (fs::exists(folder / kIndexFile)) return read_sharded(folder / kIndexFile);
   throw Error(Exit::storage, folder.string() + ": holds neither " + kModelFile + " nor " +
                                  kIndexFile +
@@ -81,7 +81,7 @@ NamedTensors read_weights(const fs::path& path) {
     throw Error(Exit::storage, path.string() +
                                    ": is a pickle of Python's; write its state_dict with "
                                    "safetensors.torch.save_file and give that file");
-  return read_safetensors(path);
+  return map_safetensors(path);
 }
 
 std::string shape_of(const at::Tensor& tensor) {

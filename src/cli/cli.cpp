@@ -13,6 +13,9 @@
 #include "cli/bench_command.h"
 #include "cli/config_command.h"
 #include "cli/data_command.h"
+#include "cli/eval_command.h"
+#include "cli/export_command.h"
+#include "cli/predict_command.h"
 #include "cli/train_command.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -32,6 +35,9 @@ Examples:
   trainer --config exp.yaml --output runs/exp --resume auto
   trainer config check exp.yaml
   trainer data inspect --config exp.yaml --sheet batch.png
+  trainer eval --checkpoint runs/exp/001
+  trainer predict --checkpoint runs/exp/001 --input photos --output photos.csv
+  trainer export --checkpoint runs/exp/001 --format safetensors --output exp.safetensors
   trainer bench --config exp.yaml)";
 
 // `trainer --config ...` is `trainer train --config ...`.
@@ -134,6 +140,9 @@ int run(int argc, const char* const* argv) {
   add_train_command(app, {argv, argv + argc}, code);
   add_config_command(app, code);
   add_data_command(app, code);
+  add_eval_command(app, code);
+  add_predict_command(app, code);
+  add_export_command(app, code);
   add_bench_command(app, code);
   std::vector<std::string> arguments = with_subcommand(argc, argv);
   try {

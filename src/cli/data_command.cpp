@@ -9,12 +9,13 @@
 #include "cli/engine_library.h"
 #include "config/load.h"
 #include "config/scalar.h"
+#include "core/error.h"
 #include "engine/data_commands.h"
 
 namespace trainer::cli {
 namespace {
 
-// What all three read.
+// What all but `tokenize` read.
 struct Experiment {
   std::string file;
   std::vector<std::string> overrides;
@@ -139,15 +140,100 @@ void add_split(CLI::App& parent, int& code) {
   app->callback([arguments, &code] { code = split(*arguments); });
 }
 
+struct TokenizeArguments {
+  std::string input, output, tokenizer;
+  std::string kind = "auto";
+  std::optional<std::string> separator;
+  int workers = 0;
+  std::int64_t shard_tokens = 100'000'000;
+};
+
+// \n, \t and \\ as in most languages: a shell gives them as they are typed.
+std::string unescaped(const std::string& text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char next = text[i] == '\\' && i + 1 < text.size() ? text[i + 1] : '\0';
+    if (next == 'n' || next == 't' || next == '\\') {
+      plain += next == 'n' ? '\n' : next == 't' ? '\t' : '\\';
+      ++i;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+config::Tokenizer tokenizer_of(const std::string& text) {
+  using Kind = config::Tokenizer::Kind;
+  if (text == "bytes") return {Kind::bytes, ""};
+  if (text == "characters") return {Kind::characters, ""};
+  return {Kind::file, text};
+}
+
+bool is_jsonl(const TokenizeArguments& arguments) {
+  return arguments.kind == "jsonl" ||
+         (arguments.kind == "auto" && arguments.input.ends_with(".jsonl"));
+}
+
+int tokenize(const TokenizeArguments& arguments) {
+  engine::TokenizeDataOptions options;
+  if (is_jsonl(arguments)) {
+    if (arguments.separator)
+      throw Error(Exit::usage, "--document-separator is for text; a line of JSONL is a document");
+    config::JsonlFiles files;
+    files.path = arguments.input;
+    files.tokenizer = tokenizer_of(arguments.tokenizer);
+    options.input = files;
+  } else {
+    config::TextFiles files;
+    files.path = arguments.input;
+    files.tokenizer = tokenizer_of(arguments.tokenizer);
+    if (arguments.separator) files.document_separator = unescaped(*arguments.separator);
+    options.input = files;
+  }
+  options.output = arguments.output;
+  options.workers = arguments.workers;
+  options.shard_tokens = arguments.shard_tokens;
+  return engine_function<engine::TokenizeFunction>(engine::kTokenizeSymbol)(options);
+}
+
+void add_tokenize(CLI::App& parent, int& code) {
+  auto arguments = std::make_shared<TokenizeArguments>();
+  CLI::App* app =
+      parent.add_subcommand("tokenize", "Make shards of tokens of text, once for all runs");
+  app->add_option("--input", arguments->input, "A file, a folder, or a glob of files")->required();
+  app->add_option("--tokenizer", arguments->tokenizer,
+                  "bytes, characters, or the path of a tokenizer (data.train.tokenizer)")
+      ->required();
+  app->add_option("--output", arguments->output, "The folder to make, or to go on in")->required();
+  app->add_option("--kind", arguments->kind,
+                  "text or jsonl (default: jsonl where the input's name ends so)")
+      ->check(CLI::IsMember({"auto", "text", "jsonl"}));
+  app->add_option("--document-separator", arguments->separator,
+                  "Between the documents of a text file, with \\n for a new line (default: a file "
+                  "is a document)");
+  app->add_option("--workers", arguments->workers, "Threads (default: one for each CPU)")
+      ->check(CLI::PositiveNumber);
+  app->add_option("--shard-tokens", arguments->shard_tokens,
+                  "About as many a shard (default: 100000000)")
+      ->check(CLI::PositiveNumber);
+  app->footer(
+      "Stopped, the same command goes on after the last whole shard.\n"
+      "Example:\n  trainer data tokenize --input corpus --tokenizer gpt2/tokenizer.json "
+      "--output tokens");
+  app->callback([arguments, &code] { code = tokenize(*arguments); });
+}
+
 }  // namespace
 
 void add_data_command(CLI::App& app, int& code) {
-  CLI::App* data = app.add_subcommand("data", "Look at the data, pack it, split it");
+  CLI::App* data = app.add_subcommand("data", "Look at the data, pack it, split it, tokenize it");
   data->require_subcommand(1);
   data->footer("Example:\n  trainer data inspect --config exp.yaml");
   add_inspect(*data, code);
   add_pack(*data, code);
   add_split(*data, code);
+  add_tokenize(*data, code);
 }
 
 }  // namespace trainer::cli

@@ -1,4 +1,4 @@
-// `trainer data inspect|pack|split`.
+// `trainer data inspect|pack|split|tokenize`.
 #pragma once
 
 namespace CLI {

@@ -49,7 +49,8 @@ struct Lora {
   std::int64_t rank = 8;
   double alpha = 16;
   double dropout = 0;
-  std::vector<std::string> targets{"*.c_attn", "*.q_proj", "*.v_proj", "*.qkv"};
+  // Globs of linear layers; auto: c_attn of gpt2, q_proj and v_proj of llama, qkv of vit.
+  Auto<std::vector<std::string>> targets;
   bool operator==(const Lora&) const = default;
 };
 

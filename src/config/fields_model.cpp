@@ -25,8 +25,9 @@ Of<Lora> lora() {
              "The adapter's product is scaled by alpha / rank.")
       .field("dropout", &Lora::dropout, number(below(0, 1)),
              "Share of the adapter's input set to 0 in training.")
-      .field("targets", &Lora::targets, list(text(256), 1, 100),
-             "Globs of the linear layers that get an adapter, such as *.q_proj.")
+      .field("targets", &Lora::targets, automatic(list(text(256), 1, 100)),
+             "Globs of the linear layers that get an adapter, such as *.q_proj. auto: c_attn of "
+             "gpt2, q_proj and v_proj of llama, qkv of vit.")
       .type();
 }
 

@@ -38,8 +38,7 @@ value needs quotes. `--set key.path=VALUE` overrides on the command line, list i
 from 0. Numbers are those of YAML 1.2.
 
 Lengths carry a unit: `500 steps`, `2 epochs`, `1M samples`, or a time such as `90s`, `10min`, `2h`,
-`1d`. K, M and G are powers of 1000. Lengths in tokens are understood, but no data source has tokens
-yet.
+`1d`. K, M and G are powers of 1000. Lengths in tokens, `10G tokens`, are for text.
 
 Sizes are bytes: `4096`, `512MiB`, `1.5GB`. KiB, MiB, GiB and TiB are powers of 1024, kB, MB, GB and
 TB powers of 1000.

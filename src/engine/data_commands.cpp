@@ -21,6 +21,7 @@
 #include "data/tools/inspect_report.h"
 #include "data/tools/pack.h"
 #include "data/tools/split.h"
+#include "data/tools/tokenize.h"
 #include "engine/failures.h"
 #include "engine/opened_data.h"
 #include "engine/signals.h"
@@ -200,6 +201,38 @@ int split_checked(const SplitDataOptions& options) {
   return static_cast<int>(Exit::done);
 }
 
+std::string describe_tokens(const data::TokenizeProgress& done) {
+  return std::to_string(done.tokens) + " tokens of " +
+         human_bytes(static_cast<double>(done.all_bytes)) + " of text in " +
+         std::to_string(done.shards) + (done.shards == 1 ? " shard" : " shards");
+}
+
+int tokenize_checked(const TokenizeDataOptions& options) {
+  install_signal_handlers();
+  data::TokenizeOptions own;
+  own.input = options.input;
+  own.output = options.output;
+  own.workers = options.workers > 0 ? options.workers : cpu_limit();
+  own.shard_tokens = options.shard_tokens;
+  ProgressLine line("tokenizing, bytes");
+  const data::TokenizeProgress done =
+      data::tokenize(own, [&line](const data::TokenizeProgress& progress) {
+        line.show(static_cast<std::int64_t>(progress.bytes),
+                  static_cast<std::int64_t>(progress.all_bytes));
+        const int signal = stop_signal().load();
+        if (signal == 0) return;
+        throw Error(signal == SIGINT ? Exit::interrupted : Exit::terminated,
+                    "stopped by a signal; the same command goes on after the last whole shard");
+      });
+  line.clear();
+  const fs::path folder = fs::absolute(options.output).lexically_normal();
+  put(data::printable(folder) + ": " + describe_tokens(done) +
+      "\nTo train on them, give data.train this kind and path in the experiment file:\n"
+      "  {kind: tokens, path: " +
+      data::printable(folder) + "}\n");
+  return static_cast<int>(Exit::done);
+}
+
 }  // namespace
 
 int inspect_data(const InspectOptions& options) {
@@ -212,6 +245,10 @@ int pack_data(const PackDataOptions& options) {
 
 int split_data(const SplitDataOptions& options) {
   return with_own_failures([&options] { return split_checked(options); });
+}
+
+int tokenize_data(const TokenizeDataOptions& options) {
+  return with_own_failures([&options] { return tokenize_checked(options); });
 }
 
 }  // namespace trainer::engine

@@ -1,11 +1,12 @@
-// `trainer data inspect|pack|split`. The header needs no torch (see engine/train.h). All return the
-// exit code and throw Error.
+// `trainer data inspect|pack|split|tokenize`. The header needs no torch (see engine/train.h). All
+// return the exit code and throw Error.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "config/experiment.h"
 
@@ -42,11 +43,22 @@ struct SplitDataOptions {
 // Splits data.train.
 int split_data(const SplitDataOptions& options);
 
+struct TokenizeDataOptions {
+  std::variant<config::TextFiles, config::JsonlFiles> input;  // with their tokenizer
+  std::filesystem::path output;
+  int workers = 0;  // threads; 0: one for each CPU
+  std::int64_t shard_tokens = 100'000'000;
+};
+// Makes shards of tokens. A signal ends it, and the same call goes on after the last whole shard.
+int tokenize_data(const TokenizeDataOptions& options);
+
 inline constexpr const char* kInspectSymbol = "trainer_engine_inspect";
 using InspectFunction = int (*)(const InspectOptions&);
 inline constexpr const char* kPackSymbol = "trainer_engine_pack";
 using PackFunction = int (*)(const PackDataOptions&);
 inline constexpr const char* kSplitSymbol = "trainer_engine_split";
 using SplitFunction = int (*)(const SplitDataOptions&);
+inline constexpr const char* kTokenizeSymbol = "trainer_engine_tokenize";
+using TokenizeFunction = int (*)(const TokenizeDataOptions&);
 
 }  // namespace trainer::engine

@@ -40,9 +40,11 @@ int dry_run(const config::Experiment& experiment, Session& session) {
       throw Error(Exit::not_finite, "the loss or the gradient of the first step is not finite");
   }
   const double step_seconds = finished.milliseconds / 1000.0;
-  std::printf("step time: %.1f ms, %.0f samples/s (one step, not a measurement)\n",
-              finished.milliseconds,
-              static_cast<double>(experiment.batch.global.value()) / step_seconds);
+  const std::int64_t tokens = session.tokens_per_sample();
+  const double samples = static_cast<double>(experiment.batch.global.value()) / step_seconds;
+  std::printf("step time: %.1f ms, %.0f %s/s (one step, not a measurement)\n",
+              finished.milliseconds, tokens > 0 ? samples * static_cast<double>(tokens) : samples,
+              tokens > 0 ? "tokens" : "samples");
   if (session.plan().total_steps > 0) {
     std::printf(
         "whole run: about %s of training\n",

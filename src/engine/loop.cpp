@@ -66,7 +66,9 @@ Loop::Loop(const config::Experiment& experiment, Session& session, checkpoint::S
       results_(session.device()),
       about_(std::move(about)),
       saved_step_(progress_.step),
-      last_tick_(now()) {}
+      last_tick_(now()) {
+  if (experiment.log.samples) samples_ = std::make_unique<SampleWriter>(experiment, session.use());
+}
 
 Exit Loop::run() {
   try {
@@ -157,6 +159,7 @@ void Loop::evaluate() try {
   {
     const Averages averages(session_.ema());
     metrics = session_.evaluator()->run(progress_.step, stop_signal());
+    if (metrics) write_sample();
   }
   results_.resume_clock();
   tick();
@@ -178,6 +181,10 @@ void Loop::evaluate() try {
                   ". A smaller one gives the same result: try --set " +
                   "batch.evaluate=" + std::to_string(std::max<std::int64_t>(1, batch / 2)) +
                   "\n  " + failure.what_without_backtrace());
+}
+
+void Loop::write_sample() {
+  if (samples_) samples_->write(session_.model(), session_.device(), progress_.step);
 }
 
 void Loop::judge(const Metrics& metrics) {

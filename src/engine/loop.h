@@ -10,6 +10,7 @@
 #include "checkpoint/store.h"
 #include "config/experiment.h"
 #include "core/error.h"
+#include "engine/generate.h"
 #include "engine/progress.h"
 #include "engine/session.h"
 #include "engine/step_results.h"
@@ -47,6 +48,7 @@ class Loop {
   bool due(const Cadence& cadence, double since_seconds) const;
   void train_step();
   void evaluate();
+  void write_sample();  // log.samples
   void judge(const Metrics& metrics);
   void save();
   void store_state();
@@ -70,6 +72,7 @@ class Loop {
   Progress progress_;
   StepResults results_;
   std::deque<Launched> launched_;
+  std::unique_ptr<SampleWriter> samples_;  // null without log.samples
   nlohmann::json about_;
   std::int64_t saved_step_;
   bool best_is_new_ = false;  // the best metric belongs to a step that no checkpoint holds yet

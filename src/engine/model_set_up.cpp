@@ -26,6 +26,16 @@ void set_dropout(config::Model& model, double dropout) {
       model);
 }
 
+// What peft takes by default, as far as it has one.
+std::vector<std::string> usual_targets(const config::Model& model) {
+  if (std::holds_alternative<config::Gpt2>(model)) return {"*.attn.c_attn"};
+  if (std::holds_alternative<config::Llama>(model)) return {"*.q_proj", "*.v_proj"};
+  if (std::holds_alternative<config::Vit>(model)) return {"*.qkv"};
+  throw Error(Exit::config,
+              "model.lora.targets: auto knows transformers only; name the linear layers, such as "
+              "[\"fc\"]");
+}
+
 }  // namespace
 
 config::Experiment with_known_model(config::Experiment experiment) {
@@ -83,7 +93,7 @@ void choose_trained(const config::Model& config, std::uint64_t seed, models::Mod
     options.rank = common.lora->rank;
     options.alpha = common.lora->alpha;
     options.dropout = common.lora->dropout;
-    options.targets = common.lora->targets;
+    options.targets = common.lora->targets ? *common.lora->targets : usual_targets(config);
     model.add_adapters(options, seed);
   }
   const NamedTensors parameters = model.parameters();

@@ -12,7 +12,7 @@ namespace {
 
 const config::SourceCommon& common(const config::Source& config) {
   if (const config::SourceCommon* images = config::images_of(config)) return *images;
-  throw Error(Exit::config, "this source gives text, and images are asked for");
+  throw Error(Exit::config, "the source gives text; this command works on images alone");
 }
 
 // Pixels of a file for a cache that holds decoded samples. It declines a file that may be decoded

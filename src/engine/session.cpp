@@ -137,7 +137,8 @@ void Session::build_optimisation() {
   scaler_ = std::make_unique<precision::Scaler>(experiment_.precision, device_);
   schedule_ = std::make_unique<optim::Schedule>(
       experiment_.schedule, optim.lr,
-      optim::Horizon{plan_.total_steps, plan_.steps_per_epoch, experiment_.batch.global.value()});
+      optim::Horizon{plan_.total_steps, plan_.steps_per_epoch, experiment_.batch.global.value(),
+                     train_->tokens()});
   trainer_ = std::make_unique<Trainer>(
       TrainerParts{*model_, *objective_, *optimizer_, ema_.get(), *scaler_, *strategy_, *schedule_},
       TrainerOptions{device_, experiment_.precision, experiment_.train.on_nonfinite,

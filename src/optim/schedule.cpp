@@ -85,9 +85,12 @@ std::int64_t to_updates(const config::Length& length, const Horizon& horizon) {
       updates = length.value / static_cast<double>(horizon.samples_per_update);
       break;
     case Unit::tokens:
-      throw Error(Exit::config,
-                  "a length in tokens cannot be turned into updates here; give it in steps, epochs "
-                  "or samples");
+      if (horizon.tokens_per_sample == 0)
+        throw Error(Exit::config,
+                    "images have no tokens; give the length in steps, epochs or samples");
+      updates = length.value /
+                static_cast<double>(horizon.samples_per_update * horizon.tokens_per_sample);
+      break;
     case Unit::seconds:
       throw Error(Exit::config,
                   "a time cannot be turned into updates; give the length in steps, epochs or "

@@ -26,9 +26,10 @@ struct Horizon {
   std::int64_t updates = 0;  // of the whole run (train.length); 0 where it is a time
   std::int64_t updates_per_epoch = 0;
   std::int64_t samples_per_update = 0;
+  std::int64_t tokens_per_sample = 0;  // 0 for images
 };
 // Rounded up, save that a product within 1e-9 of a whole number is that number (0.07 epochs of
-// 100 updates are 7). Throws Error(config) for a time or tokens.
+// 100 updates are 7). Throws Error(config) for a time, and for tokens of images.
 std::int64_t to_updates(const config::Length& length, const Horizon& horizon);
 
 class Schedule {

@@ -87,8 +87,8 @@ def records(run):
 
 # What depends on the machine's speed and memory, not on the training.
 MEASURED = ("seconds", "step_ms", "data_wait_ms", "data_read_ms",
-            "data_decode_ms", "data_transform_ms", "data_deliver_ms", "samples_per_s", "read_mb_s", "mem_host", "mem_allocated",
-            "mem_peak", "mem_reserved")
+            "data_decode_ms", "data_transform_ms", "data_deliver_ms", "samples_per_s", "tokens_per_s", "mfu", "read_mb_s", "mem_host",
+            "mem_allocated", "mem_peak", "mem_reserved")
 
 
 def has_images_module():

@@ -115,7 +115,8 @@ train:
           "e.yaml:2:1: sed: unknown key; did you mean \"seed\"?",
           "e.yaml:3:14: require_gpu: expected true or false, found \"yes\"; write true",
           "e.yaml:5:9: model.kind: expected one of mlp, lenet, resnet18, resnet34, "
-          "resnet50, resnet101, found \"resnet19\"; did you mean \"resnet18\"?",
+          "resnet50, resnet101, vit, gpt2, llama, hf, found \"resnet19\"; did you mean "
+          "\"resnet18\"?",
           "e.yaml:7:3: data.train.path: missing required key; expected text",
           "e.yaml:7:53: data.train.transforms.0.resize: expected an integer from 1 to "
           "16384, found 0",

@@ -58,6 +58,37 @@ TEST(Print, LoadsBackForEveryKind) {
     expect_round_trip(sound(minimal(), {std::string("objective.kind=") + objective}), objective);
 }
 
+TEST(Print, LoadsBackForEveryKindOfTextAndTransformer) {
+  const std::vector<std::string> text{"model={kind: gpt2}", "data.train={kind: tinyshakespeare}"};
+  const auto with = [&](const std::string& setting) {
+    std::vector<std::string> overrides = text;
+    overrides.push_back(setting);
+    expect_round_trip(sound(minimal(), overrides), setting);
+  };
+  for (const char* model :
+       {"{kind: gpt2, intermediate: 10, vocabulary: 65, tied: false, freeze: [\"*.wte.*\"]}",
+        "{kind: llama, kv_heads: 4, head_size: 32, qkv_bias: true, rope_scaling: yarn}",
+        "{kind: llama, rope_scaling: {kind: llama3, factor: 8, original_context: 8192}}",
+        "{kind: hf, path: a b, context: 2048, weights: {path: w, skip: [head.*]}}",
+        "{kind: gpt2, lora: {rank: 4, alpha: 8, dropout: 0.1, targets: [\"*.c_attn\"]}}",
+        "{kind: gpt2, lora: {}}"})
+    with(std::string("model=") + model);
+  for (const char* source :
+       {"{kind: tokens, path: \"*.bin\"}", "{kind: tokens, path: t, tokenizer: tokenizer.json}",
+        "{kind: text, path: t, document_separator: \"\\n\\n\", packing: documents, part: val}",
+        "{kind: text, path: t, tokenizer: characters, cache: false, drop_partial: true}",
+        "{kind: jsonl, path: t, chat: chatml, text_key: body, packing: none}",
+        "{kind: jsonl, path: t, chat: {kind: custom, roles: [{role: assistant, suffix: \"\\n\"}]}}",
+        "{kind: tinyshakespeare, tokenizer: bytes, val_share: 0.2, part: train}"})
+    with(std::string("data.train=") + source);
+  for (const char* policy :
+       {"none", "blocks", "{every: 2}", "selective", "offload", "{offload: {min_size: 4KiB}}"})
+    with(std::string("memory.activation_checkpointing=") + policy);
+  with("objective={kind: language_modeling, label_smoothing: 0.1, z_loss: 1e-4}");
+  with("optim.layer_decay=0.75");
+  expect_round_trip(sound(minimal(), {"model={kind: vit, image: 8, patch: 4}"}), "vit");
+}
+
 TEST(Print, LoadsBackWithEveryTransformAndEveryOptionalSet) {
   const Experiment e = sound(R"(
 device: cuda:3
@@ -124,7 +155,7 @@ TEST(Schema, DescribesEveryKindOnce) {
   EXPECT_EQ(complete["additionalProperties"], false);
   EXPECT_EQ(complete["required"], (nlohmann::json{"model", "data", "optim"}));
   // Each kind, and a kind that comes from the environment.
-  EXPECT_THAT(schema["$defs"]["model"]["oneOf"], SizeIs(7));
+  EXPECT_THAT(schema["$defs"]["model"]["oneOf"], SizeIs(11));
   EXPECT_EQ(schema["$defs"]["model"]["oneOf"][2]["properties"]["kind"]["const"], "resnet18");
 }
 

@@ -176,9 +176,11 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Schedules, Rule,
     ::testing::Values(
-        Broken{minimal("train: {length: 1M tokens}"),
-               "e.yaml:4:17: train.length: no data source has tokens yet"},
-        Broken{minimal("schedule: {warmup: 1 tokens}"), "schedule.warmup: no data source has"},
+        Broken{
+            minimal("train: {length: 1M tokens}"),
+            "e.yaml:4:17: train.length: images have no tokens; give the length in steps, epochs or "
+            "samples"},
+        Broken{minimal("schedule: {warmup: 1 tokens}"), "schedule.warmup: images have no tokens"},
         Broken{minimal("train: {length: 2h}\nschedule: {kind: cosine}"),
                "e.yaml:5:1: schedule.length: this schedule needs to know its end in steps"},
         Broken{minimal("train: {length: 5 epochs}\nschedule: {warmup: 5 epochs}"),
@@ -209,6 +211,65 @@ INSTANTIATE_TEST_SUITE_P(
                "  train: {kind: synthetic, classes: 5}\n  val: {kind: synthetic, classes: 5}\n"
                "checkpoint: {best: {metric: val/accuracy_top5}}\n",
                "checkpoint.best.metric: among 5 classes the right one is always in the top 5"}));
+
+std::string text(const std::string& data, const std::string& model = "kind: gpt2",
+                 const std::string& more = {}) {
+  return "model: {" + model + "}\noptim: {kind: sgd}\ndata:\n  train: {" + data + "}\n" + more;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Text, Rule,
+    ::testing::Values(
+        Broken{text("kind: tinyshakespeare, length: 65", "kind: gpt2, context: 64"),
+               "e.yaml:4:42: data.train.length: sequences of 65 tokens are longer than the model's "
+               "context of 64"},
+        Broken{text("kind: text, path: t", "kind: llama, context: 64"),
+               "data.train.length: sequences of 1024 tokens are longer"},
+        Broken{text("kind: tinyshakespeare, length: 64", "kind: gpt2, context: 64",
+                    "  val: {kind: tokens, path: t, length: 65}\n"),
+               "e.yaml:5:40: data.val.length: sequences of 65 tokens"},
+        Broken{text("kind: tinyshakespeare", "kind: lenet"),
+               "e.yaml:4:17: data.train.kind: gives text, and the model reads images; use a "
+               "language model, such as kind: gpt2"},
+        Broken{text("kind: digits"),
+               "e.yaml:4:17: data.train.kind: gives images, and the model reads text; use a source "
+               "of text, such as kind: text"},
+        Broken{text("kind: tinyshakespeare", "kind: gpt2", "  val: {kind: digits}\n"),
+               "e.yaml:5:15: data.val.kind: data.train and data.val must both give text, or both "
+               "images"},
+        Broken{text("kind: tinyshakespeare", "kind: gpt2", "objective: {kind: mse}\n"),
+               "e.yaml:5:19: objective.kind: text is learnt by language_modeling"},
+        Broken{minimal("objective: {kind: language_modeling}"),
+               "objective.kind: language_modeling needs data of text"},
+        Broken{text("kind: tinyshakespeare", "kind: gpt2",
+                    "  val: {kind: tinyshakespeare}\ncheckpoint: {best: {metric: "
+                    "val/accuracy_top5}}\n"),
+               "checkpoint.best.metric: val/accuracy_top5 is not measured on text"},
+        Broken{digits("",
+                      "  val: {kind: digits}\ncheckpoint: {best: {metric: val/perplexity, mode: "
+                      "min}}\n"),
+               "checkpoint.best.metric: val/perplexity is not measured on images"},
+        Broken{"model: {kind: vit, image: 30, patch: 8}\noptim: {kind: sgd}\n"
+               "data: {train: {kind: digits}}\n",
+               "e.yaml:1:38: model.patch: patches of 8 pixels do not divide images of 30"},
+        Broken{"model: {kind: vit, width: 30, heads: 4}\noptim: {kind: sgd}\n"
+               "data: {train: {kind: digits}}\n",
+               "e.yaml:1:38: model.heads: 4 heads do not divide the width of 30"}));
+
+TEST(Rules, AcceptTextThatFits) {
+  for (const std::string& yaml :
+       {text("kind: tinyshakespeare, length: 64", "kind: gpt2, context: 64"),
+        text("kind: text, path: t", "kind: llama", "train: {length: 300M tokens}\n"),
+        text("kind: jsonl, path: t, length: 2048", "kind: hf, path: folder"),
+        text("kind: tokens, path: t", "kind: gpt2",
+             "  val: {kind: tinyshakespeare}\n"
+             "checkpoint: {best: {metric: val/perplexity, mode: min}}\n")})
+    EXPECT_THAT(problems_of(yaml), IsEmpty()) << yaml;
+  // What text is learnt by needs no word.
+  const Experiment learnt =
+      sound(text("kind: tinyshakespeare", "kind: gpt2", "objective: {label_smoothing: 0.1}\n"));
+  EXPECT_EQ(learnt.objective, Objective(LanguageModeling{0.1, 0}));
+}
 
 TEST(Rules, AcceptWhatFits) {
   EXPECT_THAT(problems_of(minimal("train: {length: 2h}\n"

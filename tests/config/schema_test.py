@@ -69,6 +69,19 @@ ACCEPTED = [
     {"data.loader": {"cache": {"ram": 4096}}},
     {"data.loader": {"cache": {"ram": "1.5 GB"}}},
     {"data.loader": {"cache": {"ram": {"size": "8GiB", "holds": "decoded"}}}},
+    {"model": {"kind": "gpt2", "vocabulary": "auto", "freeze": ["*.wte.*"]}},
+    {"model": {"kind": "llama", "kv_heads": 4, "rope_scaling": "yarn"}},
+    {"model": {"kind": "llama", "rope_scaling": {"kind": "llama3", "factor": 8}}},
+    {"model": {"kind": "vit", "lora": {"targets": ["*.qkv"]}}},
+    {"model": {"kind": "hf", "path": "folder", "context": "auto", "lora": None}},
+    {"data.train": {"kind": "tinyshakespeare", "part": "train", "tokenizer": "bytes"}},
+    {"data.train": {"kind": "text", "path": "t", "document_separator": "\n\n"}},
+    {"data.train": {"kind": "jsonl", "path": "t", "chat": "chatml", "packing": "documents"}},
+    {"data.train": {"kind": "tokens", "path": "*.bin", "tokenizer": None}},
+    {"memory": {"activation_checkpointing": "selective"}},
+    {"memory": {"activation_checkpointing": {"every": 2}}},
+    {"optim.layer_decay": 0.75},
+    {"train": {"length": "300M tokens"}},
 ]
 REFUSED = [
     {"sed": 1},
@@ -101,6 +114,17 @@ REFUSED = [
     {"data.loader": {"cache": {"ram": "8G"}}},
     {"data.loader": {"cache": {"ram": "512"}}},
     {"data.loader": {"cache": {"ram": "8GiB", "none": None}}},
+    {"model": {"kind": "gpt2", "classes": 10}},
+    {"model": {"kind": "gpt2", "kv_heads": 4}},
+    {"model": {"kind": "hf"}},
+    {"model": {"kind": "llama", "rope_scaling": "ntk"}},
+    {"model": {"kind": "gpt2", "lora": {"targets": []}}},
+    {"data.train": {"kind": "text"}},
+    {"data.train": {"kind": "tinyshakespeare", "path": "t"}},
+    {"data.train": {"kind": "tokens", "path": "t", "packing": "tight"}},
+    {"data.train": {"kind": "text", "path": "t", "val_share": 1}},
+    {"memory": {"activation_checkpointing": {"every": 1}}},
+    {"optim.layer_decay": 0},
 ]
 
 

@@ -32,8 +32,12 @@ class FixedBatch : public data::StepBatch {
   double weight() const override { return weight_.sum().item<double>(); }
   const std::vector<data::BadSample>& bad() const override { return bad_; }
   Batch micro(std::int64_t begin, std::int64_t end) const override {
-    return {input_.slice(0, begin, end), target_.slice(0, begin, end), weight_.slice(0, begin, end),
-            begin};
+    return {input_.slice(0, begin, end),
+            target_.slice(0, begin, end),
+            weight_.slice(0, begin, end),
+            begin,
+            {},
+            {}};
   }
 
  private:
@@ -68,7 +72,7 @@ struct Rig {
     if (rig.ema) ema = std::make_unique<optim::Ema>(*rig.ema, model->parameters());
     scaler = std::make_unique<precision::Scaler>(rig.precision, rig.device);
     const double lr = std::visit([](const auto& one) { return one.lr; }, rig.optim);
-    schedule = std::make_unique<optim::Schedule>(rig.schedule, lr, optim::Horizon{100, 10, 64});
+    schedule = std::make_unique<optim::Schedule>(rig.schedule, lr, optim::Horizon{100, 10, 64, 0});
     trainer = std::make_unique<Trainer>(
         TrainerParts{*model, *objective, *optimizer, ema.get(), *scaler, *strategy, *schedule},
         TrainerOptions{rig.device, rig.precision, rig.on_nonfinite, rig.clip_norm, 7});

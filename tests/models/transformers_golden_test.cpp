@@ -1,6 +1,8 @@
 // The transformers against Hugging Face's and timm's: tests/oracle/transformers_models.py describes
 // the golden files.
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
@@ -11,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "models/hugging_face.h"
 #include "models/model.h"
@@ -157,6 +160,77 @@ TEST(TransformersGolden, RotaryFrequenciesAreTheirs) {
     }
   }
 }
+
+// The golden models on a GPU against themselves on the CPU in float32: attention and products run
+// through other kernels there.
+class GpuTransformers : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA()) GTEST_SKIP() << "no CUDA device on this machine";
+    // TF32 has 10 bits of mantissa: too few to compare with the CPU.
+    at::globalContext().setAllowTF32CuBLAS(false);
+    at::globalContext().setAllowTF32CuDNN(false);
+  }
+
+  struct Pass {
+    at::Tensor logits;
+    std::vector<at::Tensor> gradients;
+  };
+  static Pass pass(const json& golden, at::Device device, bool bf16) {
+    const auto model = make(golden);
+    model->set_training(false);
+    model->to(device, at::MemoryFormat::Contiguous);
+    Batch batch = batch_of(golden);
+    for (at::Tensor* part : {&batch.input, &batch.documents, &batch.positions})
+      if (part->defined()) *part = part->to(device);
+    if (bf16) {
+      at::autocast::set_autocast_enabled(at::kCUDA, true);
+      at::autocast::set_autocast_dtype(at::kCUDA, at::kBFloat16);
+      at::autocast::increment_nesting();
+    }
+    const at::Tensor logits = logits_of(model->forward(batch));
+    if (bf16) {
+      if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+      at::autocast::set_autocast_enabled(at::kCUDA, false);
+    }
+    logits.to(at::kFloat).square().mean().backward();
+    Pass result{logits.detach().cpu().to(at::kDouble), {}};
+    for (const NamedTensor& parameter : model->parameters())
+      result.gradients.push_back(parameter.value.grad().cpu().to(at::kDouble));
+    return result;
+  }
+
+  // Relative to the norm. Gradients of single parameters may be nothing but rounding (a key's bias
+  // has none in exact arithmetic), so all of them count together.
+  static double distance(const Pass& a, const Pass& wanted) {
+    double difference = (a.logits - wanted.logits).norm().item<double>();
+    double norm = wanted.logits.norm().item<double>();
+    double worst = difference / norm;
+    difference = norm = 0;
+    for (std::size_t i = 0; i < wanted.gradients.size(); ++i) {
+      difference += (a.gradients[i] - wanted.gradients[i]).square().sum().item<double>();
+      norm += wanted.gradients[i].square().sum().item<double>();
+    }
+    return std::max(worst, std::sqrt(difference / norm));
+  }
+
+  static void expect_close(bool bf16, double tolerance) {
+    for (const json& golden : golden::read("models/transformers.json")) {
+      const Pass wanted = pass(golden, at::kCPU, false);
+      const double found = distance(pass(golden, at::Device(at::kCUDA, 0), bf16), wanted);
+      std::printf("%s, %s: %.2e\n", golden.at("model").at("kind").get<std::string>().c_str(),
+                  bf16 ? "bf16" : "fp32", found);
+      EXPECT_LT(found, tolerance) << golden.at("model").dump();
+    }
+  }
+};
+
+// Sums in another order: a few times 2^-24 a layer.
+TEST_F(GpuTransformers, AgreeWithTheCpuInFloat32) { expect_close(false, 1e-5); }
+
+// bf16 has 8 bits of mantissa: 2^-9 in each product's input and output, some twenty products deep,
+// and twice as many in the backward pass.
+TEST_F(GpuTransformers, AgreeWithTheCpuInBfloat16) { expect_close(true, 0.05); }
 
 }  // namespace
 }  // namespace trainer::models

@@ -18,7 +18,8 @@ using config::Length;
 using Unit = Length::Unit;
 using ::testing::HasSubstr;
 
-constexpr Horizon kHorizon{.updates = 40, .updates_per_epoch = 10, .samples_per_update = 4};
+constexpr Horizon kHorizon{
+    .updates = 40, .updates_per_epoch = 10, .samples_per_update = 4, .tokens_per_sample = 0};
 
 Length steps(double count) { return {count, Unit::steps}; }
 
@@ -164,7 +165,8 @@ TEST(Schedule, IsFiniteForTheShortestLengths) {
 
 // --- mistakes ------------------------------------------------------------------------------------
 
-constexpr Horizon kTimed{.updates = 0, .updates_per_epoch = 10, .samples_per_update = 4};
+constexpr Horizon kTimed{
+    .updates = 0, .updates_per_epoch = 10, .samples_per_update = 4, .tokens_per_sample = 0};
 
 TEST(Schedule, NeedsALengthOfItsOwnInATimedRun) {
   for (const config::Schedule& config :

@@ -8,7 +8,7 @@ namespace {
 // One line a kind.
 struct Make {
   std::unique_ptr<Source> operator()(const config::TokenSource&) const {
-    throw Error(Exit::config, "this source gives text, and images are asked for");
+    throw Error(Exit::config, "the source gives text; this command works on images alone");
   }
 
   std::uint64_t seed;
