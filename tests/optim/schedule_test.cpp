@@ -50,7 +50,14 @@ TEST(ToUpdates, RefusesTimesAndTokens) {
   EXPECT_THAT(time.what(), HasSubstr("a time cannot be turned into updates"));
   const Error tokens = error_of([] { to_updates({60, Unit::tokens}, kHorizon); });
   EXPECT_EQ(tokens.code(), Exit::config);
-  EXPECT_THAT(tokens.what(), HasSubstr("a length in tokens"));
+  EXPECT_THAT(tokens.what(), HasSubstr("images have no tokens"));
+}
+
+TEST(ToUpdates, CountsTokensOfText) {
+  Horizon horizon = kHorizon;
+  horizon.tokens_per_sample = 32;  // an update takes 4 samples
+  EXPECT_EQ(to_updates({1280, Unit::tokens}, horizon), 10);
+  EXPECT_EQ(to_updates({1281, Unit::tokens}, horizon), 11);
 }
 
 // --- against PyTorch -----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ namespace trainer::data {
 namespace {
 
 constexpr int kLongestCode = 16;
-constexpr int kDcBits = 9;  // looked up at once
+constexpr int kDcBits = 9;   // looked up at once
 constexpr int kAcBits = 10;  // two tables of 12 KiB
 constexpr int kEndOfBlock = 64;
 constexpr int kMostBlocks = D_MAX_BLOCKS_IN_MCU;
@@ -218,7 +218,8 @@ struct AcTable {
     Pair pair;
     BitReader rest{nullptr, 0, std::uint64_t{bits} << (64 - kAcBits), 64};
     for (int values = 0; values <= 2; ++values) {
-      // Bits that are missing count as zeros here, so what was found must fit in those that are not.
+      // Bits that are missing count as zeros here, so what was found must fit in those that are
+      // not.
       const Single single = singles[rest.peek(kAcBits)];
       if (single.length == 0 || pair.total + single.total > kAcBits) break;
       if (single.advance == kEndOfBlock) {
