@@ -290,13 +290,15 @@ void Loop::write_step(const FinishedStep& finished, const Launched& launched) {
   record.add("seconds", progress_.seconds);
   record.add("step_ms", finished.milliseconds);
   record.add("data_wait_ms", launched.data.wait_ms);
-  record.add("data_read_ms", launched.data.stages.read_ms);
-  record.add("data_decode_ms", launched.data.stages.decode_ms);
-  record.add("data_transform_ms", launched.data.stages.transform_ms);
+  if (session_.tokens_per_sample() == 0) {
+    record.add("data_read_ms", launched.data.stages.read_ms);
+    record.add("data_decode_ms", launched.data.stages.decode_ms);
+    record.add("data_transform_ms", launched.data.stages.transform_ms);
+    record.add("read_mb_s", static_cast<double>(launched.data.stages.read_bytes) / 1000.0 /
+                                finished.milliseconds);
+  }
   if (session_.device().is_cuda()) record.add("data_deliver_ms", launched.data.deliver_ms);
   add_throughput(finished, launched, record);
-  record.add("read_mb_s",
-             static_cast<double>(launched.data.stages.read_bytes) / 1000.0 / finished.milliseconds);
   if (session_.device().is_cuda()) {
     record.add("mem_allocated", launched.memory.allocated);
     record.add("mem_peak", launched.memory.peak);
