@@ -518,6 +518,10 @@ void check_metrics(const Experiment& experiment, Rules& rules) {
 // The third of global, micro and accumulate, or what none of them gives.
 void derive_sizes(Batch& batch) {
   constexpr std::int64_t kGlobal = 64;
+  // What could not be read, and is reported, is 0 here.
+  for (Auto<std::int64_t>* count :
+       {&batch.global, &batch.micro, &batch.accumulate, &batch.evaluate})
+    if (*count && **count < 1) count->reset();
   if (!batch.global) {
     if (batch.micro)
       batch.global = *batch.micro * batch.accumulate.value_or(1);

@@ -26,6 +26,15 @@ TEST(BatchRule, DerivesTheThirdFromTwo) {
   EXPECT_EQ(batch("global: 64, micro: 24, accumulate: 3, evaluate: 7"), (Batch{64, 24, 3, 7}));
 }
 
+// Found by fuzzing: what could not be read was divided by.
+TEST(BatchRule, WhatCannotBeReadIsReportedOnce) {
+  EXPECT_THAT(problems_of(minimal("batch: {global: 64, accumulate: many}")),
+              ElementsAre(HasSubstr("batch.accumulate: expected")));
+  EXPECT_THAT(problems_of(minimal("batch: {global: 010, micro: few, accumulate: 0}")),
+              ElementsAre(HasSubstr("batch.global: "), HasSubstr("batch.micro: "),
+                          HasSubstr("batch.accumulate: ")));
+}
+
 TEST(BatchRule, RefusesWhatDoesNotFit) {
   EXPECT_THAT(problems_of(minimal("batch: {global: 64, micro: 24, accumulate: 2}")),
               ElementsAre("e.yaml:4:44: batch.accumulate: global 64 cut into micro-batches of 24 "
