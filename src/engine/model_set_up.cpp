@@ -115,6 +115,20 @@ void choose_trained(const config::Model& config, std::uint64_t seed, models::Mod
   if (!learns) throw Error(Exit::config, "model.freeze leaves no parameter that learns");
 }
 
+at::MemoryFormat memory_format(const config::Experiment& experiment, at::Device device) {
+  using config::MemoryFormat;
+  const MemoryFormat wanted = config::common(experiment.model).memory_format;
+  const bool last = wanted == MemoryFormat::channels_last ||
+                    (wanted == MemoryFormat::automatic && device.is_cuda());
+  return last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+}
+
+at::ScalarType input_type(const config::Experiment& experiment, at::Device device) {
+  using config::PrecisionMode;
+  if (!device.is_cuda() || experiment.precision.mode == PrecisionMode::fp32) return at::kFloat;
+  return experiment.precision.mode == PrecisionMode::bf16 ? at::kBFloat16 : at::kHalf;
+}
+
 std::vector<at::Tensor> resident_tensors(const models::Model& model) {
   std::vector<at::Tensor> tensors;
   for (const NamedTensor& parameter : model.parameters()) tensors.push_back(parameter.value);

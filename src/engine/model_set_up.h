@@ -25,6 +25,13 @@ void load_start_weights(const config::Model& config, models::Model& model);
 // Throws Error(config) where a glob matches nothing, or nothing is left to learn.
 void choose_trained(const config::Model& config, std::uint64_t seed, models::Model& model);
 
+// Of images and convolutions, by model.memory_format.
+at::MemoryFormat memory_format(const config::Experiment& experiment, at::Device device);
+
+// Of images: in what autocast would cast the first layer's input to, which is half of the bytes and
+// one pass less.
+at::ScalarType input_type(const config::Experiment& experiment, at::Device device);
+
 // Parameters and buffers.
 std::vector<at::Tensor> resident_tensors(const models::Model& model);
 

@@ -108,12 +108,7 @@ void Session::build_model(bool fresh) {
   }
   if (fresh) load_start_weights(experiment_.model, *model_);
   choose_trained(experiment_.model, experiment_.seed, *model_);
-  using config::MemoryFormat;
-  const MemoryFormat wanted = config::common(experiment_.model).memory_format;
-  if (wanted == MemoryFormat::channels_last ||
-      (wanted == MemoryFormat::automatic && device_.is_cuda()))
-    memory_format_ = at::MemoryFormat::ChannelsLast;
-  model_->to(device_, memory_format_);
+  model_->to(device_, memory_format(experiment_, device_));
   model_->set_training(true);
   checkpointing_ = std::make_unique<memory::ActivationCheckpointing>(
       experiment_.memory.activation_checkpointing, resident_tensors(*model_));
@@ -145,20 +140,6 @@ void Session::build_optimisation() {
                      optim.clip_norm, experiment_.seed, plan_.total_steps});
   optimisation_ = std::make_unique<Bundle>(std::vector<std::pair<std::string, Stateful*>>{
       {"", optimizer_.get()}, {"scaler.", scaler_.get()}, {"trainer.", trainer_.get()}});
-}
-
-// In what autocast would cast the first layer's input to: half of the bytes, and one pass less.
-at::ScalarType Session::input_type() const {
-  using config::PrecisionMode;
-  if (!device_.is_cuda()) return at::kFloat;
-  switch (experiment_.precision.mode) {
-    case PrecisionMode::bf16:
-      return at::kBFloat16;
-    case PrecisionMode::fp16:
-      return at::kHalf;
-    default:
-      return at::kFloat;
-  }
 }
 
 void Session::choose_decode(std::optional<config::Decode> resumed) {
@@ -216,10 +197,10 @@ void Session::build_evaluation() {
 data::FeedOptions Session::feed_options(bool training) const {
   data::FeedOptions options;
   options.device = device_;
-  options.memory_format = memory_format_;
+  options.memory_format = memory_format(experiment_, device_);
   options.classes = outputs();
   options.seed = experiment_.seed;
-  options.type = input_type();
+  options.type = input_type(experiment_, device_);
   if (training) options.mix = experiment_.data.mix;
   return options;
 }

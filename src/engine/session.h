@@ -82,13 +82,11 @@ class Session {
   void choose_decode(std::optional<config::Decode> resumed);
   void build_evaluation();
   double seconds_of_step(const data::StepBatch& batch);
-  at::ScalarType input_type() const;
   data::FeedOptions feed_options(bool training) const;
   std::int64_t outputs() const;
 
   config::Experiment experiment_;
   at::Device device_;
-  at::MemoryFormat memory_format_ = at::MemoryFormat::Contiguous;
   models::InputShape input_;  // of data.train, which the model is built for
   std::unique_ptr<distributed::Strategy> strategy_;
   std::unique_ptr<Samples> train_, val_;  // val_ may be null

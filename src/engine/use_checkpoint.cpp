@@ -100,21 +100,6 @@ std::int64_t classes_of(const config::Experiment& experiment) {
   return data::make_source(source, experiment.seed)->classes();
 }
 
-at::MemoryFormat memory_format(const config::Experiment& experiment, at::Device device) {
-  using config::MemoryFormat;
-  const MemoryFormat wanted = config::common(experiment.model).memory_format;
-  const bool last = wanted == MemoryFormat::channels_last ||
-                    (wanted == MemoryFormat::automatic && device.is_cuda());
-  return last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-}
-
-// In what autocast would cast the first layer's input to, as in training.
-at::ScalarType input_type(const config::Experiment& experiment, at::Device device) {
-  using config::PrecisionMode;
-  if (!device.is_cuda() || experiment.precision.mode == PrecisionMode::fp32) return at::kFloat;
-  return experiment.precision.mode == PrecisionMode::bf16 ? at::kBFloat16 : at::kHalf;
-}
-
 std::string describe(const models::InputShape& shape) {
   return std::to_string(shape.channels) + "x" + std::to_string(shape.height) + "x" +
          std::to_string(shape.width);
